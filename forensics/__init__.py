@@ -1,0 +1,1 @@
+"""The domain: identity, clocks, mechanisms, verdicts and estimates."""

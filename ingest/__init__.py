@@ -1,0 +1,1 @@
+"""Evidence in: recognise, peel, parse and store. Knows formats; draws no conclusions."""

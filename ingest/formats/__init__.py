@@ -1,0 +1,1 @@
+"""One module per source format. Every module here is found by scanning this package."""

@@ -1,0 +1,1 @@
+"""Rendering of what the other layers made: reports now, the dashboard later."""
