@@ -1,0 +1,188 @@
+"""One line -> the formats; and one block of lines -> rows, with what its neighbours must know.
+
+A record that was wrapped over several physical lines is joined again. Blocks are parsed on their
+own, so a block hands over its first unclaimed lines (``orphans``: they may belong to the block
+before) and its last claimed line per stream (``tails``: the block after may go on with it);
+``stitch`` joins the two. The rows do not depend on where the blocks were cut.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow.compute as pc
+
+from ingest.records import Batch, Line, LineFormat
+
+# A record is at most 1 + MAX_JOINS physical lines: terminals and collectors wrap long lines, and
+# no more than a handful of pieces has been seen.
+MAX_JOINS: Final = 4
+# A wrapped tail follows within so many physical lines of its file, other streams' lines included.
+MAX_GAP_LINES: Final = 64
+# Longest joined line in bytes.
+MAX_JOINED_BYTES: Final = 4 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The last claimed line of a stream: its (joined) text, who claimed it, where it ends."""
+
+    line: Line
+    format: str
+    last_line_no: int
+    joins: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What became of one line: ``format`` claimed it, or '' for an other line."""
+
+    byte_offset: int
+    format: str
+
+
+@dataclass(slots=True)
+class Parsed:
+    """One block's rows and its edges.
+
+    ``tails`` has a key for every stream in which the block's own lines decide what comes next;
+    None there means that nothing can continue. ``recent``: the last lines, to tell what a
+    continuation will read again.
+    """
+
+    batch: Batch = field(default_factory=Batch)
+    tails: dict[str, Tail | None] = field(default_factory=dict)
+    orphans: dict[str, list[Line]] = field(default_factory=dict)
+    recent: deque[Seen] = field(default_factory=lambda: deque(maxlen=MAX_GAP_LINES + MAX_JOINS))
+
+
+def claim(formats: Sequence[LineFormat], line: Line, batch: Batch) -> LineFormat | None:
+    """Parse a line with the first format that knows it; None if none does."""
+    for line_format in formats:
+        if line_format.parse(line, batch):
+            return line_format
+    return None
+
+
+def parse_lines(
+    formats: Sequence[LineFormat], lines: Iterable[Line], parsed: Parsed | None = None
+) -> Parsed:
+    """Parse the lines of one block; counts go to ``parsed.batch``, physical lines excepted."""
+    parsed = Parsed() if parsed is None else parsed
+    batch, tails, recent = parsed.batch, parsed.tails, parsed.recent
+    counts = batch.formats
+    by_name = {line_format.name: line_format for line_format in formats}
+    for line in lines:
+        if b"\0" in line.raw:
+            batch.reject(line, "", "NUL byte in line")
+            tails[line.stream] = None
+            continue
+        line_format = claim(formats, line, batch)
+        if line_format is not None:
+            name = line_format.name
+            counts[name] = counts.get(name, 0) + 1
+            tails[line.stream] = Tail(line, name, line.line_no)
+            recent.append(Seen(line.byte_offset, name))
+        elif line.stream in tails:
+            tail = tails[line.stream]
+            joined = tail and join(by_name, tail, line, batch)
+            if tail and joined:
+                remove_rows(batch, tail.line)
+                tails[line.stream] = joined[0]
+                merge(batch, joined[1])
+            else:
+                tails[line.stream] = None
+                batch.other_lines += 1
+                recent.append(Seen(line.byte_offset, ""))
+        else:
+            waiting = parsed.orphans.setdefault(line.stream, [])
+            if len(waiting) < MAX_JOINS:
+                waiting.append(line)
+            else:
+                tails[line.stream] = None
+                batch.other_lines += 1
+                recent.append(Seen(line.byte_offset, ""))
+    return parsed
+
+
+def join(
+    by_name: dict[str, LineFormat], tail: Tail, line: Line, batch: Batch | None = None
+) -> tuple[Tail, Batch] | None:
+    """Try ``line`` as a wrapped part of ``tail``: the longer tail and its rows, or None."""
+    if tail.joins >= MAX_JOINS or line.line_no - tail.last_line_no > MAX_GAP_LINES:
+        return None
+    if len(tail.line.raw) + len(line.raw) > MAX_JOINED_BYTES:
+        return None
+    line_format = by_name.get(tail.format)
+    if line_format is None or not line_format.continues(tail.line, line):
+        return None
+    first = tail.line
+    whole = Line(first.raw + line.raw, first.line_no, first.byte_offset, first.stream,
+                 first.outer_ns)
+    scratch = Batch()
+    if not line_format.parse(whole, scratch):
+        return None
+    return Tail(whole, tail.format, line.line_no, tail.joins + 1), scratch
+
+
+def stitch(
+    formats: Sequence[LineFormat], carried: dict[str, Tail], parsed: Parsed, last_line_no: int
+) -> list[tuple[Line, Batch]]:
+    """Resolve a block's orphans against the tails ``carried`` from the blocks before it.
+
+    Updates ``carried`` to the state after the block whose last physical line is ``last_line_no``
+    and counts the orphans that belong to nothing. Returns (line, rows) for each earlier line
+    whose rows have to be replaced; only the last one per line counts.
+    """
+    by_name = {line_format.name: line_format for line_format in formats}
+    replaced: dict[str, tuple[Line, Batch]] = {}
+    for stream, lines in parsed.orphans.items():
+        tail = carried.get(stream)
+        for line in lines:
+            joined = tail and join(by_name, tail, line)
+            if tail and joined:
+                tail = joined[0]
+                replaced[stream] = (tail.line, joined[1])
+            else:
+                tail = None
+                parsed.batch.other_lines += 1
+                parsed.recent.appendleft(Seen(line.byte_offset, ""))
+        if tail is None:
+            carried.pop(stream, None)
+        else:
+            carried[stream] = tail
+    for stream, own in parsed.tails.items():
+        if own is None:
+            carried.pop(stream, None)
+        else:
+            carried[stream] = own
+    for stream in [s for s, t in carried.items()
+                   if last_line_no - t.last_line_no >= MAX_GAP_LINES]:
+        del carried[stream]
+    return list(replaced.values())
+
+
+def merge(batch: Batch, other: Batch) -> None:
+    """Append the rows, rejects and tables of ``other``."""
+    for table, rows in other.rows.items():
+        batch.rows.setdefault(table, []).extend(rows)
+    batch.rejects.extend(other.rejects)
+    batch.tables.extend(other.tables)
+
+
+def remove_rows(batch: Batch, line: Line) -> None:
+    """Take back what one line has put into the batch."""
+    offset, stream = line.byte_offset, line.stream
+    for table, rows in batch.rows.items():
+        if any(row["byte_offset"] == offset for row in rows[-MAX_GAP_LINES:]) or rows:
+            batch.rows[table] = [
+                row for row in rows if row["byte_offset"] != offset or row["stream"] != stream
+            ]
+    batch.rejects = [r for r in batch.rejects if r.byte_offset != offset or r.stream != stream]
+    for position, (table, rows_table) in enumerate(batch.tables):
+        same = pc.and_(pc.equal(rows_table["byte_offset"], offset),
+                       pc.equal(rows_table["stream"], stream))
+        batch.tables[position] = (table, rows_table.filter(pc.invert(pc.fill_null(same, False))))
