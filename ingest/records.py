@@ -217,17 +217,27 @@ class Reject:
     stream: str = ""
 
 
+class Deferred(Protocol):
+    """Records that a format keeps in its own shape and turns into columns at once."""
+
+    def tables(self, batch: Batch) -> Iterator[tuple[str, pa.Table]]:
+        """Yield the tables; records that do not fit go to ``batch`` as rows and rejects."""
+        ...
+
+
 @dataclass(slots=True)
 class Batch:
     """Rows collected per table, and the rejects, of one stretch of one file.
 
     ``other_lines`` counts lines that are neither records nor rejects (banners, warnings, parts of
-    a traceback): they are text that carries no fact this program uses.
+    a traceback): they are text that carries no fact this program uses. ``deferred`` holds, by
+    format, records that become rows only in ``arrow``: count rows there, not in ``rows``.
     """
 
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     rejects: list[Reject] = field(default_factory=list)
     tables: list[tuple[str, pa.Table]] = field(default_factory=list)
+    deferred: dict[str, Deferred] = field(default_factory=dict)
     formats: dict[str, int] = field(default_factory=dict)
     other_lines: int = 0
     lines: int = 0
@@ -252,6 +262,8 @@ class Batch:
     def arrow(self) -> Iterator[tuple[str, pa.Table]]:
         """Yield (table name, Arrow table) for everything collected, rejects included."""
         yield from self.tables
+        for records in self.deferred.values():
+            yield from records.tables(self)
         for name, rows in self.rows.items():
             yield name, rows_to_arrow(name, rows)
         if self.rejects:

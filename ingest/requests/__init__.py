@@ -1,0 +1,1 @@
+"""What the request-level formats share: payloads, fields, sizes, times, identity, snapshots."""
