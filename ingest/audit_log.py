@@ -80,7 +80,7 @@ def publish(case: Case) -> int:
     if torn_at is not None:
         os.truncate(case.audit_file, torn_at)
     rows = case.con.execute(
-        "SELECT seq, at, who, what, why, prev, hash FROM audit_log WHERE seq > ? ORDER BY seq",
+        'SELECT seq, "at", who, what, why, prev, hash FROM audit_log WHERE seq > ? ORDER BY seq',
         [last_seq],
     ).fetchall()
     if not rows:
@@ -123,7 +123,7 @@ def verify(case: Case) -> list[Problem]:
     """Find every edit, deletion or reorder in either copy; an intact log gives an empty list."""
     table = [
         Entry(*row) for row in case.con.execute(
-            "SELECT seq, at, who, what, why, prev, hash FROM audit_log ORDER BY rowid").fetchall()
+            'SELECT seq, "at", who, what, why, prev, hash FROM audit_log ORDER BY rowid').fetchall()
     ]
     problems = _chain_problems("table", table)
     file_entries: list[Entry] = []

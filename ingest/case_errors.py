@@ -29,7 +29,10 @@ def case_errors(root: Path) -> Iterator[None]:
     except OSError as error:
         raise _from_os(error, root) from error
     except duckdb.Error as error:
-        raise _from_duckdb(error, root) from error
+        known = _from_duckdb(error, root)
+        if known is None:
+            raise
+        raise known from error
 
 
 def _from_os(error: OSError, root: Path) -> CaseError:
@@ -40,7 +43,7 @@ def _from_os(error: OSError, root: Path) -> CaseError:
     return CaseError(f"Cannot use the case {root}: {error.strerror or type(error).__name__}")
 
 
-def _from_duckdb(error: duckdb.Error, root: Path) -> CaseError:
+def _from_duckdb(error: duckdb.Error, root: Path) -> CaseError | None:
     text = str(error).lower()
     if any(mark in text for mark in _NO_SPACE):
         return _disk_full(root)
@@ -64,7 +67,10 @@ def _from_duckdb(error: duckdb.Error, root: Path) -> CaseError:
             f"{root / DATABASE} is not a case of this program, or is damaged",
             way_out="Move it away and ingest the evidence again, or give another --case.",
         )
-    return CaseError(f"DuckDB could not use the case {root}: {type(error).__name__}")
+    if isinstance(error, duckdb.IOException):
+        return CaseError(f"DuckDB could not read or write the case {root}")
+    # A statement that DuckDB refuses is a defect of this program, not of the case.
+    return None
 
 
 def _disk_full(root: Path) -> DiskFull:

@@ -13,8 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-import pyarrow.compute as pc
-
 from ingest.records import Batch, Line, LineFormat
 
 # A record is at most 1 + MAX_JOINS physical lines: terminals and collectors wrap long lines, and
@@ -28,12 +26,16 @@ MAX_JOINED_BYTES: Final = 4 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last claimed line of a stream: its (joined) text, who claimed it, where it ends."""
+    """The last claimed line of a stream: its (joined) text, who claimed it, where it ends.
+
+    ``rejected``: it gave a reject so far, so that more of it may make a record.
+    """
 
     line: Line
     format: str
     last_line_no: int
     joins: int = 0
+    rejected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +82,17 @@ def parse_lines(
             batch.reject(line, "", "NUL byte in line")
             tails[line.stream] = None
             continue
+        rejects = len(batch.rejects)
         line_format = claim(formats, line, batch)
         if line_format is not None:
             name = line_format.name
             counts[name] = counts.get(name, 0) + 1
-            tails[line.stream] = Tail(line, name, line.line_no)
+            tails[line.stream] = Tail(
+                line, name, line.line_no, rejected=len(batch.rejects) > rejects)
             recent.append(Seen(line.byte_offset, name))
         elif line.stream in tails:
             tail = tails[line.stream]
-            joined = tail and join(by_name, tail, line, batch)
+            joined = tail and join(by_name, tail, line)
             if tail and joined:
                 remove_rows(batch, tail.line)
                 tails[line.stream] = joined[0]
@@ -109,7 +113,7 @@ def parse_lines(
 
 
 def join(
-    by_name: dict[str, LineFormat], tail: Tail, line: Line, batch: Batch | None = None
+    by_name: dict[str, LineFormat], tail: Tail, line: Line
 ) -> tuple[Tail, Batch] | None:
     """Try ``line`` as a wrapped part of ``tail``: the longer tail and its rows, or None."""
     if tail.joins >= MAX_JOINS or line.line_no - tail.last_line_no > MAX_GAP_LINES:
@@ -125,7 +129,11 @@ def join(
     scratch = Batch()
     if not line_format.parse(whole, scratch):
         return None
-    return Tail(whole, tail.format, line.line_no, tail.joins + 1), scratch
+    rejected = bool(scratch.rejects)
+    if rejected and not tail.rejected:
+        # A record is not given up for a longer text that is none.
+        return None
+    return Tail(whole, tail.format, line.line_no, tail.joins + 1, rejected), scratch
 
 
 def stitch(
@@ -174,15 +182,21 @@ def merge(batch: Batch, other: Batch) -> None:
 
 
 def remove_rows(batch: Batch, line: Line) -> None:
-    """Take back what one line has put into the batch."""
-    offset, stream = line.byte_offset, line.stream
-    for table, rows in batch.rows.items():
-        if any(row["byte_offset"] == offset for row in rows[-MAX_GAP_LINES:]) or rows:
-            batch.rows[table] = [
-                row for row in rows if row["byte_offset"] != offset or row["stream"] != stream
-            ]
-    batch.rejects = [r for r in batch.rejects if r.byte_offset != offset or r.stream != stream]
-    for position, (table, rows_table) in enumerate(batch.tables):
-        same = pc.and_(pc.equal(rows_table["byte_offset"], offset),
-                       pc.equal(rows_table["stream"], stream))
-        batch.tables[position] = (table, rows_table.filter(pc.invert(pc.fill_null(same, False))))
+    """Take back the rows and rejects that one recent line has put into the batch."""
+    # Rows after the line's own start at most this many lines before it: a record spans at most
+    # MAX_JOINS gaps.
+    horizon = line.line_no - MAX_GAP_LINES * (MAX_JOINS + 1)
+    for rows in batch.rows.values():
+        for position in range(len(rows) - 1, -1, -1):
+            row = rows[position]
+            if row["line_no"] < horizon:
+                break
+            if row["byte_offset"] == line.byte_offset and row["stream"] == line.stream:
+                del rows[position]
+    rejects = batch.rejects
+    for position in range(len(rejects) - 1, -1, -1):
+        reject = rejects[position]
+        if reject.line_no < horizon:
+            break
+        if reject.byte_offset == line.byte_offset and reject.stream == line.stream:
+            del rejects[position]
