@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1)
 # Length of 'YYYY-mm-ddTHH:MM:SS' with nothing, '.mmm' or '.ffffff' behind it -> width in ns.
 _RESOLUTION_NS: Final = {19: 1_000_000_000, 23: 1_000_000, 26: 1_000}
+_PREFIX: Final = re.compile(rb"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d{3}(?:\d{3})?)?(?![\d.])")
 # Smaller values are monotonic clocks or unset fields, not epoch seconds (2000-01-01).
 FIRST_EPOCH_S: Final = 946_684_800
 LAST_EPOCH_S: Final = 9_223_372_035  # what fits into 64-bit nanoseconds
@@ -25,6 +27,12 @@ def stamp_ns(text: object) -> tuple[int | None, int | None]:
     except (ValueError, TypeError):  # TypeError: a zone in the place of the fraction
         return None, None
     return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000, width
+
+
+def prefix_stamp_ns(prefix: bytes | None) -> tuple[int | None, int | None]:
+    """Read the stamp at the start of a log prefix: (ns, width in ns), or (None, None)."""
+    found = _PREFIX.match(prefix) if prefix is not None else None
+    return stamp_ns(found.group().decode("ascii")) if found is not None else (None, None)
 
 
 def epoch_ns(value: object) -> int | None:

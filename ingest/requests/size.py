@@ -6,7 +6,7 @@ length of an elided value is unknown: None.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,6 +19,13 @@ _LISTS: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 # One length, or one per element of a batch; None where it is unknown.
 Size = int | None | list[int | None]
+
+
+class Measured(NamedTuple):
+    """Lengths that a scanner has taken from text which it did not build."""
+
+    chars: Size
+    ids: Size
 
 
 def text_size(value: Any) -> Size:
@@ -37,7 +44,7 @@ def text_size(value: Any) -> Size:
         return _characters(value)
     if isinstance(value, list):
         return [_characters(text) if isinstance(text, str) else None for text in value]
-    return value if isinstance(value, Measured) else None
+    return value.chars if isinstance(value, Measured) else None
 
 
 def ids_size(value: Any) -> Size:
@@ -48,7 +55,7 @@ def ids_size(value: Any) -> Size:
         if value and isinstance(value[0], list):
             return [_items(ids) if isinstance(ids, list) else None for ids in value]
         return _items(value)
-    return value if isinstance(value, Measured) else None
+    return value.ids if isinstance(value, Measured) else None
 
 
 def element(size: Size, index: int | None, count: int) -> int | None:
@@ -56,10 +63,6 @@ def element(size: Size, index: int | None, count: int) -> int | None:
     if isinstance(size, list):
         return size[index] if index is not None and len(size) == count else None
     return size
-
-
-class Measured(int):
-    """A length that a scanner has already taken from text it did not build."""
 
 
 def _characters(text: str) -> int | None:
