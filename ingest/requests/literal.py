@@ -71,8 +71,6 @@ def object_fields(
     field_pattern = _MAP_FIELD if in_map else _CALL_FIELD
     unwanted = None if wanted is None else _unwanted(wanted, in_map)
     while True:
-        if unwanted is not None and (skipped := unwanted.match(raw, position)) is not None:
-            position = skipped.end()
         found = field_pattern.match(raw, position)
         if found is None:
             raise Malformed("record is cut or not a plain repr")
@@ -88,6 +86,8 @@ def object_fields(
             spans[key] = (value, position)
         if raw.startswith(b", ", position):
             position += 2
+            if unwanted is not None and key not in spans:
+                position = _end_of(unwanted, raw, position)
         elif raw.startswith(closer, position):
             return spans, position + 1
         else:
