@@ -46,6 +46,9 @@ REASONS: Final[dict[str, str]] = {
         "which covers the time and prints refusals of its rank, has none."),
     "fails_closed_backend": (
         "nixl with {state} state refuses a hand-off whose state lengths differ."),
+    "under_limit": (
+        "The prompt has {d} tokens, below prefill's limit of {limit}: nothing is cut off."),
+    "stub_not_truncated": "Prefill handed over the one-token stub, not a truncated prompt.",
     "truncate_off": "Prefill does not truncate prompts (allow_auto_truncate is off).",
     "over_limit_unknown": (
         "The prompt has {d} tokens, at or over a prefill limit of {limit}; prefill's own count for "
