@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from forensics.knowledge import load_knowledge, max_req_input_len
 from forensics.response import Response
 from forensics.versions import VersionRange, infer_range, parse_build
 
+# A decode worker prints a batch line every 40 steps while anything runs: seconds, not this long.
+SILENCE_NS: Final = 60 * 10**9
 DEFERRED_SWITCH: Final = "SGLANG_DISAGGREGATION_DEFERRED_DECODE_KV_RELEASE"
 # Model classes by the state that travels beside the pages (leak-mechanisms.md, sections 2 and 6).
 _STATE_OF_CLASS: Final = (
@@ -145,6 +148,7 @@ class LogSpan:
     last_ns: int
     has_boot: bool
     has_stats: bool
+    silences: tuple[tuple[int, int], ...]
     refs: tuple[str, ...]
 
 
@@ -155,6 +159,8 @@ class Fleet:
     workers: dict[int, Worker]
     epochs: dict[tuple[int, int], Epoch]
     logs: dict[tuple[int, int], LogSpan] = field(default_factory=dict)
+    # Times of rooms that prefill served and no decode log names, sorted.
+    orphans: list[int] = field(default_factory=list)
     _sides: dict[tuple[int | None, int | None], PrefillSide] = field(default_factory=dict)
 
     def of(self, worker_id: int | None, epoch: int | None) -> Epoch | None:
@@ -164,6 +170,11 @@ class Fleet:
         found = self.epochs.get((worker_id, epoch if epoch is not None else 0))
         return found or next(
             (e for (w, _), e in sorted(self.epochs.items()) if w == worker_id), None)
+
+    def orphan_between(self, lo: int, hi: int) -> bool:
+        """Say whether prefill served a room between two times that no decode log names."""
+        at = bisect_left(self.orphans, lo)
+        return at < len(self.orphans) and self.orphans[at] <= hi
 
     def prefill_side(self, response: Response) -> PrefillSide:
         """Return what is known of the prefill that served the response."""
@@ -245,8 +256,8 @@ def read(con: duckdb.DuckDBPyConnection, workers: list[Worker]) -> Fleet:
     logs = {
         (row["worker_id"], row["epoch"]): LogSpan(
             row["first_ns"], row["last_ns"], row["has_boot"], row["has_stats"],
-            tuple(row["refs"]))
-        for row in queries.rows(con, "log_span")
+            tuple((pause["lo"], pause["hi"]) for pause in row["silences"]), tuple(row["refs"]))
+        for row in queries.rows(con, "log_span", silence_ns=SILENCE_NS)
     }
     return Fleet(by_id, epochs, logs)
 

@@ -271,5 +271,14 @@ def covered(response: Response, fleet: Fleet, policy: DecodePolicy) -> bool:
     if log is None or start is None:
         return False
     begins = log.has_boot or log.first_ns <= start - policy.reach_ns
+    last = end if end is not None else start
+    running_since = response.commit_lo or start
+    silent = any(
+        # While this response ran the log cannot have been silent: lines are missing there. Before
+        # it, silence is a gap only where prefill served rooms that no decode log names.
+        (lo < last and hi > running_since)
+        or (hi > start - policy.reach_ns and lo < last and fleet.orphan_between(lo, hi))
+        for lo, hi in log.silences
+    )
     # Without an end the response may have run until the log stops: it must then speak that long.
-    return begins and log.last_ns >= (end if end is not None else start)
+    return begins and log.last_ns >= last and not silent

@@ -89,6 +89,19 @@ REASONS: Final[dict[str, str]] = {
     "decode_log_gap": (
         "The decode log does not cover this response's life from allocation to end."),
     "fake_backend": "The fake transfer backend writes nothing.",
+    # Candidate sources
+    "source_in_pool": (
+        "This request gave pages back to the same pool before the recipient took them; which "
+        "pages, no log says."),
+    "source_remainder": "{n} further candidates share the remaining weight.",
+    "source_unlisted": (
+        "The candidates cannot be weighed: the pool's size, its page size or the recipient's "
+        "allocation is not recorded."),
+    "source_trigger": (
+        "This request gave its pages back while a write of its data may have been outstanding."),
+    "source_trigger_unbounded": (
+        "This request's transfer failed with a send failure: nothing bounds when its data landed."),
+    "source_page": "The page trace names this request as the last writer of {pages} attended pages.",
     # Page-level evidence
     "page_stale": (
         "The page trace shows {n} attended pages that no write of this request reached in time; "

@@ -1,5 +1,6 @@
 -- question:  Over which time does each worker's process log speak, and does it hold its start?
 -- inputs:    segment, time_stats, engine_event, batch_line, worker_clock
+-- params:    $silence_ns  shortest silence that is listed, ns
 -- grain:     one row per (worker_id, epoch)
 -- columns:   worker_id   INTEGER  worker
 --            epoch       INTEGER  boot epoch
@@ -8,7 +9,7 @@
 --            lines       BIGINT   stamped lines
 --            has_boot    BOOLEAN  the start of this epoch is in the log
 --            has_stats   BOOLEAN  ReqTimeStats lines are printed
---            gap_ns      BIGINT   longest silence between neighbouring lines
+--            silences    STRUCT(lo BIGINT, hi BIGINT)[] silences longer than $silence_ns
 --            refs        VARCHAR[] first and last line, 'file:offset'
 -- assumes:   evidence files of one worker do not interleave in time within an epoch
 -- misses:    lines that were lost one by one
@@ -46,7 +47,10 @@ SELECT
     count(*) AS lines,
     bool_or(kind = 'boot') AS has_boot,
     bool_or(kind = 'stats') AS has_stats,
-    max(silence_ns) AS gap_ns,
+    coalesce(
+        list({'lo': t_ns - silence_ns, 'hi': t_ns} ORDER BY t_ns)
+            FILTER (silence_ns > $silence_ns), []
+    ) AS silences,
     [arg_min(ref, t_ns), arg_max(ref, t_ns)] AS refs
 FROM spaced
 GROUP BY worker_id, epoch
