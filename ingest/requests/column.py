@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ingest.records import TABLES, Batch, Line
 from ingest.requests.field import as_message, as_status
 from ingest.requests.identity import IDENTITY, identity_keys, lower_headers, traceparent_of
-from ingest.requests.moment import FIRST_EPOCH_S, LAST_EPOCH_S, stamp_ns
+from ingest.requests.moment import FIRST_EPOCH_S, LAST_EPOCH_S, prefix_stamp_ns, stamp_ns
 from ingest.requests.payload import NOTHING, MetaInfo, Payload, RequestObject
 from ingest.requests.row import Source, add_rows, max_new_tokens
 from ingest.requests.size import ids_size, text_size
@@ -52,7 +52,8 @@ class RequestColumns:
             for line, payload, prefixed in zip(
                 self.lines, self.payloads, self.prefixed, strict=True
             ):
-                source = Source(self.event, "json", prefixed, *stamp_ns(payload.timestamp))
+                stamp = _stamp(payload, line, prefixed)
+                source = Source(self.event, "json", prefixed, *stamp)
                 for reason in add_rows(batch, line, source, payload):
                     batch.reject(line, self.format_name, reason)
             return
@@ -63,7 +64,7 @@ class RequestColumns:
         objects: list[Any] = [payload.obj for payload in payloads]
         openai = self.event == "received_openai"
         who = [_who(payload.headers, obj) for payload, obj in zip(payloads, objects, strict=True)]
-        stamps, widths = _stamps([payload.timestamp for payload in payloads])
+        stamps, widths = self._stamps()
         columns: dict[str, Any] = {
             "stream": [line.stream for line in lines],
             "line_no": [line.line_no for line in lines],
@@ -111,6 +112,18 @@ class RequestColumns:
         if self.event == "finished":
             self._add_answers(columns)
         return columns
+
+    def _stamps(self) -> tuple[Any, Any]:
+        """Return (ns, width in ns) columns."""
+        texts = pa.array([payload.timestamp for payload in self.payloads], pa.string())
+        if pc.unique(pc.utf8_length(texts)).to_pylist() == [26]:
+            try:
+                stamps = pc.cast(texts, pa.timestamp("us")).cast(pa.timestamp("ns"))
+                return stamps.cast(pa.int64()), pa.repeat(pa.scalar(1000, pa.int64()), len(texts))
+            except pa.ArrowInvalid:
+                pass
+        pairs = list(map(_stamp, self.payloads, self.lines, self.prefixed))
+        return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
     def _add_answers(self, columns: dict[str, Any]) -> None:
         answers = [payload.out for payload in self.payloads]
@@ -176,16 +189,10 @@ def _array(values: Any, kind: pa.DataType, count: int) -> pa.Array:
     return values if isinstance(values, pa.Array) else pa.array(values, kind)
 
 
-def _stamps(texts: list[str | None]) -> tuple[Any, Any]:
-    array = pa.array(texts, pa.string())
-    if set(pc.unique(pc.utf8_length(array)).to_pylist()) == {26}:
-        try:
-            stamps = pc.cast(array, pa.timestamp("us")).cast(pa.timestamp("ns")).cast(pa.int64())
-            return stamps, pa.repeat(pa.scalar(1000, pa.int64()), len(texts))
-        except pa.ArrowInvalid:
-            pass
-    pairs = [stamp_ns(text) for text in texts]
-    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+def _stamp(payload: Payload, line: Line, prefixed: bool) -> tuple[int | None, int | None]:
+    """Return the payload's stamp, or that of the prefix before it."""
+    stamp = stamp_ns(payload.timestamp)
+    return prefix_stamp_ns(line.raw[1:]) if stamp[0] is None and prefixed else stamp
 
 
 def _single(size: Any) -> int | None:

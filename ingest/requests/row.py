@@ -52,6 +52,13 @@ def add_rows(batch: Batch, line: Line, source: Source, payload: Payload) -> list
     record = _Record(line, source, payload, obj, meta)
     if type(rid) is not list and type(room) is not list:
         return record.append(rows, rid, room, None, 0)
+    if type(rid) is list and type(room) is list and ELISION in room and ELISION not in rid:
+        # A JSON line has the ids in full beside an object whose lists are elided.
+        gap = room.index(ELISION)
+        unknown = [None] * max(len(rid) - len(room) + 1, 0)
+        rooms = [*room[:gap], *unknown, *room[gap + 1 :]]
+        if len(rooms) == len(rid):
+            return ["batch list is elided", *record.append_batch(rows, rid, rooms, len(rid))]
     if type(rid) is list and type(room) is list and len(rid) != len(room):
         # Which room goes with which rid is unknown: keep both, joined to nothing.
         reasons = record.append_batch(rows, rid, None, len(rid))
