@@ -19,7 +19,7 @@ import duckdb
 import pyarrow as pa
 
 import queries
-from forensics.fleet import Epoch, Fleet
+from forensics.fleet import DEFERRED_SWITCH, Epoch, Fleet
 from forensics.knowledge import load_knowledge
 from forensics.reasons import reason
 from forensics.response import Response
@@ -121,13 +121,14 @@ def _policy(
     ) and radix in (False, None) and not epoch.config.get("enable_hierarchical_cache")
     return DecodePolicy(
         worker_id=epoch.worker_id, epoch=epoch.number, state=worst.state, window=worst.window,
-        why="; ".join(worst.why) if not isinstance(worst.why, str) else worst.why,
+        why=worst.why if isinstance(worst.why, str) else "; ".join(worst.why),
         reach_ns=int(knowledge.reach_seconds(epoch.backend) * _SECOND),
         page_size=epoch.page_size,
         pool_pages=_pool_pages(epoch),
         growth_by_count=plain_growth and not epoch.hybrid,
         deferred_proven=proven,
-        switch_unknown=worst.state in ("reduced", "closed") and epoch.deferred_switch is None,
+        switch_unknown=epoch.deferred_switch is None and knowledge.switch_default(
+            DEFERRED_SWITCH, epoch.version, epoch.backend) is True,
         drained=drained, failed=failed, drained_ref=counted.get("ref"),
     )
 

@@ -14,9 +14,10 @@ import queries
 from forensics.analysis import Analysis
 from forensics.clocks import rfc3339
 from forensics.findings import findings
+from forensics.fleet import DEFERRED_SWITCH, Epoch
 from forensics.gaps import MISSING, missing_records
 from forensics.knowledge import load_knowledge
-from forensics.tiers import EXPOSED, MECHANISMS, Tier
+from forensics.tiers import EXPOSED, LATE_WRITE, MECHANISMS, Tier
 
 SCHEMA: Final = "palimpsest/summary/1"
 
@@ -209,15 +210,21 @@ def _fleet(analysis: Analysis) -> list[dict[str, Any]]:
     return entries
 
 
-def _known(mechanism: str, epoch: Any) -> dict[str, str]:
+def _known(mechanism: str, epoch: Epoch) -> dict[str, str]:
+    """Return what the knowledge base says of one worker's build, and why."""
     knowledge = load_knowledge()
-    if mechanism == "late_write":
-        found = knowledge.lookup_late_write(
-            epoch.version, None, epoch.backend, epoch.deferred_switch)
+    note = ""
+    if mechanism == LATE_WRITE:
+        switch = epoch.deferred_switch
+        if switch is None:
+            default = knowledge.switch_default(DEFERRED_SWITCH, epoch.version, epoch.backend)
+            switch = default if isinstance(default, bool) else None
+            note = "assumes the build's default of deferred release, which nothing records: "
+        found = knowledge.lookup_late_write(epoch.version, epoch.version, epoch.backend, switch)
     else:
         found = knowledge.lookup(mechanism, epoch.version, epoch.backend, epoch.model_state, {})
     why = found.why if isinstance(found.why, str) else "; ".join(found.why)
-    return {"state": found.state, "why": why}
+    return {"state": found.state, "why": note + why}
 
 
 def _log(analysis: Analysis, worker_id: int, epoch: int) -> dict[str, Any] | None:
