@@ -20,6 +20,12 @@ from ingest.records import Batch, Line, LineFormat
 MAX_JOINS: Final = 4
 # A wrapped tail follows within so many physical lines of its file, other streams' lines included.
 MAX_GAP_LINES: Final = 64
+# The lines before a block's end that a continuation may read again: a record that is still open
+# spans at most MAX_JOINS gaps and began within one more.
+RECENT_LINES: Final = (MAX_GAP_LINES + 1) * (MAX_JOINS + 1)
+# What a defective parser may raise on hostile text.
+PARSER_FAULTS: Final = (ValueError, TypeError, LookupError, ArithmeticError, AttributeError,
+                        RecursionError)
 # Longest joined line in bytes.
 MAX_JOINED_BYTES: Final = 4 * 2**20
 
@@ -58,7 +64,7 @@ class Parsed:
     batch: Batch = field(default_factory=Batch)
     tails: dict[str, Tail | None] = field(default_factory=dict)
     orphans: dict[str, list[Line]] = field(default_factory=dict)
-    recent: deque[Seen] = field(default_factory=lambda: deque(maxlen=MAX_GAP_LINES + MAX_JOINS))
+    recent: deque[Seen] = field(default_factory=lambda: deque(maxlen=RECENT_LINES))
 
 
 def claim(formats: Sequence[LineFormat], line: Line, batch: Batch) -> LineFormat | None:
@@ -83,7 +89,13 @@ def parse_lines(
             tails[line.stream] = None
             continue
         rejects = len(batch.rejects)
-        line_format = claim(formats, line, batch)
+        try:
+            line_format = claim(formats, line, batch)
+        except PARSER_FAULTS as error:
+            # Hostile text must not stop a run; the reject makes the defect visible.
+            batch.reject(line, "", f"its parser failed ({type(error).__name__})")
+            tails[line.stream] = None
+            continue
         if line_format is not None:
             name = line_format.name
             counts[name] = counts.get(name, 0) + 1
@@ -121,19 +133,31 @@ def join(
     if len(tail.line.raw) + len(line.raw) > MAX_JOINED_BYTES:
         return None
     line_format = by_name.get(tail.format)
-    if line_format is None or not line_format.continues(tail.line, line):
+    if line_format is None or not _continues(line_format, tail.line, line):
         return None
     first = tail.line
     whole = Line(first.raw + line.raw, first.line_no, first.byte_offset, first.stream,
                  first.outer_ns)
     scratch = Batch()
-    if not line_format.parse(whole, scratch):
+    try:
+        known = line_format.parse(whole, scratch)
+    except PARSER_FAULTS:
+        return None
+    # Rows that come into being only later cannot be taken back for a longer line.
+    if not known or scratch.deferred:
         return None
     rejected = bool(scratch.rejects)
     if rejected and not tail.rejected:
         # A record is not given up for a longer text that is none.
         return None
     return Tail(whole, tail.format, line.line_no, tail.joins + 1, rejected), scratch
+
+
+def _continues(line_format: LineFormat, previous: Line, line: Line) -> bool:
+    try:
+        return line_format.continues(previous, line)
+    except PARSER_FAULTS:
+        return False
 
 
 def stitch(
@@ -157,7 +181,8 @@ def stitch(
             else:
                 tail = None
                 parsed.batch.other_lines += 1
-                parsed.recent.appendleft(Seen(line.byte_offset, ""))
+                if len(parsed.recent) < RECENT_LINES:
+                    parsed.recent.appendleft(Seen(line.byte_offset, ""))
         if tail is None:
             carried.pop(stream, None)
         else:

@@ -14,13 +14,8 @@ from typing import Any
 
 from ingest.case import Case
 from ingest.case_errors import case_errors
+from ingest.schema import CLOCK_SEPARATOR, ZONED_CLOCKS
 from ingest.store import Evidence, load_evidence
-
-LOCAL = "local, zone unknown"
-UTC_CLOCK = "utc"
-EPOCH = "epoch"
-# Clocks whose times may be printed with a zone.
-_ZONED = frozenset({UTC_CLOCK, EPOCH, f"{EPOCH}, {UTC_CLOCK}"})
 
 
 def write_manifest(case: Case) -> None:
@@ -47,7 +42,8 @@ def manifest_entries(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
 
 
 def _entry(row: Evidence, names: dict[int, str]) -> dict[str, Any]:
-    zoned = row.clock in _ZONED
+    clocks = set(row.clock.split(CLOCK_SEPARATOR)) if row.clock else set()
+    zoned = clocks <= ZONED_CLOCKS
     entry: dict[str, Any] = {
         "name": row.name,
         "size": row.size_bytes,

@@ -86,6 +86,16 @@ AUDIT: Final = pa.schema([
     ("hash", pa.string()),
 ])
 
+# Clocks of the manifest: zone of a file's stamps. A collector's own stamps are named only where
+# the lines behind them carry none.
+LOCAL_CLOCK: Final = "local, zone unknown"
+UTC_CLOCK: Final = "utc"
+EPOCH_CLOCK: Final = "epoch"
+COLLECTOR_CLOCK: Final = "collector, utc"
+ZONED_CLOCKS: Final = frozenset({UTC_CLOCK, EPOCH_CLOCK, COLLECTOR_CLOCK})
+# Between the clocks of a file that has several.
+CLOCK_SEPARATOR: Final = "; "
+
 # Tables whose stamps say UTC, and tables whose time is epoch nanoseconds; the stamps of all
 # others are local time of a zone that the source does not print.
 UTC_TABLES: Final = frozenset({"router_event"})

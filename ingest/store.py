@@ -22,7 +22,7 @@ from ingest import audit_log
 from ingest.case import Case, restrict
 from ingest.case_errors import case_errors
 from ingest.records import TABLES
-from ingest.schema import EPOCH_TABLES, EVIDENCE, TIMELESS_TABLES
+from ingest.schema import EVIDENCE
 
 _VIEW: Final = "incoming"
 
@@ -165,22 +165,17 @@ def count_from(case: Case, evidence_id: int, offset: int) -> dict[str, int]:
     return counts
 
 
-def stamp_range(case: Case, evidence_id: int) -> tuple[int | None, int | None]:
-    """First and last time (ns) over the committed rows of one evidence file."""
-    first: int | None = None
-    last: int | None = None
+def count_line(case: Case, evidence_id: int, stream: str, byte_offset: int) -> dict[str, int]:
+    """Rows per fact table that one line of one evidence file has in the case."""
+    counts = {}
     for table in TABLES:
-        if table in TIMELESS_TABLES:
-            continue
-        column = "COALESCE(stamp_ns, t_ns)" if table in EPOCH_TABLES else "stamp_ns"
         row = case.con.execute(
-            f'SELECT min(x), max(x) FROM (SELECT {column} AS x FROM "{table}" '
-            "WHERE evidence_id = ?)", [evidence_id],
+            f'SELECT count(*) FROM "{table}" WHERE evidence_id = ? AND byte_offset = ? '
+            "AND stream = ?", [evidence_id, byte_offset, stream],
         ).fetchone()
-        if row and row[0] is not None:
-            first = row[0] if first is None else min(first, row[0])
-            last = row[1] if last is None else max(last, row[1])
-    return first, last
+        if row and row[0]:
+            counts[table] = int(row[0])
+    return counts
 
 
 def is_contained(case: Case, inner: int, outer: int, before: int) -> bool:
@@ -211,18 +206,28 @@ def interrupts_deferred() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    caught: list[int] = []
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        caught.append(number)
-
-    previous = signal.signal(signal.SIGINT, note)
+    previous = signal.getsignal(signal.SIGINT)
+    if isinstance(previous, _Deferred):
+        yield
+        return
+    deferred = _Deferred()
+    signal.signal(signal.SIGINT, deferred)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, previous)
-    if caught:
+    if deferred.caught:
         raise KeyboardInterrupt
+
+
+@dataclass(slots=True)
+class _Deferred:
+    """A SIGINT handler that only remembers."""
+
+    caught: bool = False
+
+    def __call__(self, _number: int, _frame: FrameType | None) -> None:
+        self.caught = True
 
 
 def _delete(case: Case, pending: Pending) -> None:

@@ -1,0 +1,152 @@
+"""One block of a line file -> Arrow rows and the edges its neighbours need; runs in any process.
+
+Lines in the engine's own spelling go through ``ingest.bulk``; all others, and everything in small
+or wrapped files, through the line formats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ingest.blocks import Block
+from ingest.dispatch import Parsed, parse_lines
+from ingest.records import Batch, Line, LineFormat, Reject, rows_to_arrow
+from ingest.schema import (
+    CLOCK_SEPARATOR,
+    COLLECTOR_CLOCK,
+    EPOCH_CLOCK,
+    EPOCH_TABLES,
+    LOCAL_CLOCK,
+    TIMELESS_TABLES,
+    UTC_CLOCK,
+    UTC_TABLES,
+)
+from ingest.wrappers import detect_wrapper
+
+
+@dataclass(slots=True)
+class Period:
+    """First and last time per clock, in ns; a collector's stamps count where no other is known."""
+
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def include(self, clock: str, first: int, last: int) -> None:
+        """Widen the clock's span."""
+        known = self.spans.get(clock)
+        self.spans[clock] = (first, last) if known is None else (
+            min(known[0], first), max(known[1], last))
+
+    def add(self, other: Period) -> None:
+        """Widen by everything another period covers."""
+        for clock, (first, last) in other.spans.items():
+            self.include(clock, first, last)
+
+    @property
+    def clock(self) -> str | None:
+        """The clocks of the file's own stamps, joined; the collector's if it has none."""
+        own = sorted(self.spans.keys() - {COLLECTOR_CLOCK})
+        if own:
+            return CLOCK_SEPARATOR.join(own)
+        return COLLECTOR_CLOCK if self.spans else None
+
+    @property
+    def bounds(self) -> tuple[int | None, int | None]:
+        """First and last time on the clocks that ``clock`` names."""
+        spans = [s for clock, s in self.spans.items() if clock != COLLECTOR_CLOCK]
+        spans = spans or list(self.spans.values())
+        if not spans:
+            return None, None
+        return min(first for first, _ in spans), max(last for _, last in spans)
+
+
+@dataclass(slots=True)
+class BlockRows:
+    """What one block gives: ``parsed`` with an empty batch but its counts, and the tables."""
+
+    parsed: Parsed
+    tables: list[tuple[str, pa.Table]]
+    period: Period
+
+
+def parse_block(formats: Sequence[LineFormat], block: Block, *, bulk: bool) -> BlockRows:
+    """Rows of an unwrapped block."""
+    parsed = parse_lines(formats, detect_wrapper(b"").peel(block))
+    reject_skipped(parsed.batch, block)
+    return finish_rows(parsed)
+
+
+def parse_peeled(formats: Sequence[LineFormat], lines: Iterable[Line], block: Block) -> BlockRows:
+    """Rows of lines that are already out of their wrapper; ``block`` tells what was skipped."""
+    parsed = parse_lines(formats, lines)
+    reject_skipped(parsed.batch, block)
+    return finish_rows(parsed)
+
+
+def reject_skipped(batch: Batch, block: Block) -> None:
+    """Count the lines that were too long to be read."""
+    for line in block.skipped:
+        batch.rejects.append(Reject(line.line_no, line.byte_offset, "", "line too long"))
+
+
+def finish_rows(parsed: Parsed) -> BlockRows:
+    """Turn collected rows into Arrow tables, leaving the counts in ``parsed``."""
+    batch = parsed.batch
+    tables = arrow_tables(batch)
+    parsed.batch = Batch(formats=batch.formats, other_lines=batch.other_lines, lines=batch.lines)
+    return BlockRows(parsed, tables, period_of(tables))
+
+
+def arrow_tables(batch: Batch) -> list[tuple[str, pa.Table]]:
+    """The batch's non-empty tables; a row with a value out of its column's range is a reject."""
+    tables = list(batch.tables)
+    for records in batch.deferred.values():
+        tables.extend(records.tables(batch))
+    batch.tables, batch.deferred = [], {}
+    try:
+        rest = list(batch.arrow())
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        for name, rows in batch.rows.items():
+            batch.rows[name] = [row for row in rows if _fits(name, row, batch)]
+        rest = list(batch.arrow())
+    return [(name, table) for name, table in tables + rest if table.num_rows]
+
+
+def _fits(table: str, row: dict[str, Any], batch: Batch) -> bool:
+    try:
+        rows_to_arrow(table, [row])
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        batch.rejects.append(Reject(row["line_no"], row["byte_offset"], "",
+                                    f"value out of range for {table}", row["stream"]))
+        return False
+    return True
+
+
+def claims_any(formats: Sequence[LineFormat], lines: Iterable[Line]) -> bool:
+    """Whether a format knows at least one of the lines."""
+    return any(parse_lines(formats, [line]).batch.formats for line in lines)
+
+
+def period_of(tables: Iterable[tuple[str, pa.Table]]) -> Period:
+    """The times that the rows carry, by clock."""
+    period = Period()
+    for name, table in tables:
+        if name in TIMELESS_TABLES:
+            continue
+        own = LOCAL_CLOCK
+        if name in UTC_TABLES:
+            own = UTC_CLOCK
+        elif name in EPOCH_TABLES:
+            own = EPOCH_CLOCK
+        columns = [("stamp_ns", own), ("outer_ns", COLLECTOR_CLOCK)]
+        if name in EPOCH_TABLES:
+            columns.append(("t_ns", EPOCH_CLOCK))
+        for column, clock in columns:
+            span = pc.min_max(table[column]).as_py()
+            if span["min"] is not None:
+                period.include(clock, span["min"], span["max"])
+    return period

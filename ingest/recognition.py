@@ -1,0 +1,56 @@
+"""What a file is, by its first bytes: a document, or lines of known formats, wrapped or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.block_rows import claims_any
+from ingest.blocks import Block
+from ingest.records import DocumentFormat, Line
+from ingest.registry import Registry
+from ingest.wrappers import detect_wrapper
+
+# A document or a wrapper shows in the first 64 KiB; a line of a known format has to come within
+# the first MiB (a boot log starts with warnings and banners).
+SNIFF_BYTES: Final = 64 * 2**10
+HEAD_LIMIT_BYTES: Final = 2**20
+_LEAST_CONFIDENCE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """``document`` if it is one; else whether known ``lines`` were seen behind ``wrapper``."""
+
+    document: DocumentFormat | None
+    wrapper: str
+    lines: bool
+
+
+def recognise(formats: Registry, head: bytes, name: str) -> Kind:
+    """Recognise a file by its first bytes; ``name`` may add facts, never decide alone."""
+    sniffed = head[:SNIFF_BYTES]
+    best: tuple[float, DocumentFormat] | None = None
+    for document in formats.documents:
+        match = document.sniff(sniffed, name)
+        if match is not None and match.confidence >= _LEAST_CONFIDENCE and (
+            best is None or match.confidence > best[0]
+        ):
+            best = (match.confidence, document)
+    if best is not None:
+        return Kind(best[1], detect_wrapper(b"").name, False)
+    wrapper = detect_wrapper(sniffed).name
+    known = claims_any(formats.lines, _peel(sniffed))
+    if not known and len(head) > SNIFF_BYTES:
+        # Only a file that begins with other text is looked at further.
+        known = claims_any(formats.lines, _peel(head))
+    return Kind(None, wrapper, known)
+
+
+def _peel(head: bytes) -> Iterator[Line]:
+    """The whole lines of a file's beginning; a beginning without line end is one line."""
+    whole = head[:head.rfind(b"\n") + 1] or head
+    wrapper = detect_wrapper(head[:SNIFF_BYTES])
+    yield from wrapper.peel(Block(whole, 0, 1))
+    yield from wrapper.flush()

@@ -1,0 +1,124 @@
+"""The reading of one file's text: blocks to the workers, or a document to its parser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import BinaryIO, Final, cast
+
+from ingest.block_rows import BlockRows, Period, arrow_tables
+from ingest.blocks import Block, read_blocks
+from ingest.dispatch import PARSER_FAULTS, Parsed
+from ingest.file_run import BlockEnd, FileRun
+from ingest.reading import HashingStream
+from ingest.recognition import Kind
+from ingest.records import DocumentFormat, Line
+from ingest.session import Session
+from ingest.sources import Source
+from ingest.store import interrupts_deferred
+from ingest.workers import Task
+from ingest.wrappers import detect_wrapper
+
+# Name of the wrapper that is none.
+PLAIN: Final = detect_wrapper(b"").name
+# Plain files from this size on go through the compiled scanner, which costs a start-up.
+_BULK_BYTES: Final = 8 * 2**20
+
+
+def read_lines(
+    session: Session, run: FileRun, kind: Kind, stream: HashingStream, source: Source, head: bytes
+) -> str:
+    """Hand the file's blocks to the lane, from where the evidence was committed.
+
+    Returns what went wrong while reading, '' if nothing did.
+    """
+    row = run.evidence
+    stream.skip(row.committed_offset)
+    wrapper = detect_wrapper(head) if kind.wrapper != PLAIN else None
+    bulk = wrapper is None and source.size >= _BULK_BYTES
+    path = str(source.path) if source.plain else None
+    blocks = read_blocks(cast(BinaryIO, stream), session.limits,
+                         start_offset=row.committed_offset, start_line=row.committed_line)
+    for block in blocks:
+        deliver = _deliverer(session, run, _block_end(block, stream), len(block.data))
+        if not kind.lines:
+            session.lane.call(partial(deliver, BlockRows(Parsed(), [], Period())))
+        elif wrapper is None:
+            session.lane.submit(Task(block=block, bulk=bulk), deliver,
+                                None if block.skipped else path)
+        else:
+            lines = tuple(wrapper.peel(block))
+            if block.final:
+                lines += tuple(wrapper.flush())
+            session.lane.submit(
+                Task(block=replace(block, data=b""), lines=lines), deliver)
+        if source.plain:
+            session.meter.advance(row.name, len(block.data), session.tally.records)
+    return stream.failure
+
+
+def read_document(
+    session: Session, run: FileRun, document: DocumentFormat, stream: HashingStream, name: str
+) -> str:
+    """Parse a document in this process, committing whole batches on the way.
+
+    A document is not continued in its middle: until its end is reached, its progress is zero.
+    Returns what went wrong, '' if nothing did.
+    """
+    session.lane.drain()
+    ends: list[BlockEnd] = []
+    lines = _document_lines(session, run, document, stream, ends)
+    run.counts[document.name] = 1
+    fault = ""
+    try:
+        for batch in document.parse(lines, name):
+            with interrupts_deferred():
+                session.active = run
+                run.other += batch.other_lines
+                run.add(arrow_tables(batch))
+                session.flush_if_full()
+    except PARSER_FAULTS as error:
+        fault = f"its parser failed ({type(error).__name__})"
+    for _ in lines:
+        # What the parser left unread is hashed and counted all the same.
+        pass
+    run.end = ends[-1] if ends else None
+    return fault or stream.failure
+
+
+def _document_lines(
+    session: Session, run: FileRun, document: DocumentFormat, stream: HashingStream,
+    ends: list[BlockEnd],
+) -> Iterator[Line]:
+    wrapper = detect_wrapper(b"")
+    for block in read_blocks(cast(BinaryIO, stream), session.limits):
+        ends[:] = [_block_end(block, stream)]
+        session.batch_bytes += len(block.data)
+        yield from wrapper.peel(block)
+
+
+def _deliverer(
+    session: Session, run: FileRun, end: BlockEnd, size: int
+) -> Callable[[BlockRows], None]:
+    def deliver(rows: BlockRows) -> None:
+        with interrupts_deferred():
+            session.active = run
+            run.deliver(rows, end)
+            session.batch_bytes += size
+            session.flush_if_full()
+
+    return deliver
+
+
+def _block_end(block: Block, stream: HashingStream) -> BlockEnd:
+    lines = block.data.count(b"\n") + block.unterminated
+    end = block.byte_offset + len(block.data)
+    next_line = block.first_line_no + lines
+    if block.unterminated:
+        start = block.data.rfind(b"\n") + 1
+        safe_offset, safe_line = block.byte_offset + start, next_line - 1
+    else:
+        safe_offset, safe_line = end, next_line
+    return BlockEnd(next_line - 1, safe_offset, safe_line, stream.position,
+                    stream.digest.hexdigest(), stream.digest.checkpoints())
