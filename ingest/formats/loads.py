@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from ingest.records import Batch, DocumentFormat, Line, Match
-from ingest.requests.snapshot import Snapshot, add_entry, dp_rank, snapshots
+from ingest.requests.snapshot import Snapshot, add_entry, dp_rank, read_snapshots
 
 _START: Final = re.compile(rb"[\s\xef\xbb\xbf]{0,64}[\[{]")
 _LOADS: Final = re.compile(rb'"loads"\s?:\s{0,64}\[')
@@ -40,23 +40,24 @@ class Loads:
         return None
 
     def parse(self, lines: Iterator[Line], name: str) -> Iterator[Batch]:
-        """Yield the batch of the file; the caller bounds its size."""
-        batch = Batch()
-        for snapshot in snapshots(lines, batch, self.name, list_is_one=True):
-            loads = snapshot.document.get("loads")
-            if isinstance(loads, list):
-                for key, value in snapshot.document.items():
-                    if key != "loads":
-                        add_entry(batch, snapshot, "loads", "v1", key, value)
-                for load in loads:
-                    if isinstance(load, dict):
-                        _add_load(batch, snapshot, "v1", "", load, dp_rank(load), 0)
-                    else:
-                        batch.reject(snapshot.line, self.name, "a load is not an object")
-            else:
-                document = snapshot.document
-                _add_load(batch, snapshot, "list", "", document, dp_rank(document), 0)
-        yield batch
+        """Yield batches of whole snapshots."""
+        return read_snapshots(lines, self.name, _add_snapshot, list_is_one=True)
+
+
+def _add_snapshot(batch: Batch, snapshot: Snapshot) -> None:
+    document = snapshot.document
+    loads = document.get("loads")
+    if not isinstance(loads, list):
+        _add_load(batch, snapshot, "list", "", document, dp_rank(document), 0)
+        return
+    for key, value in document.items():
+        if key != "loads":
+            add_entry(batch, snapshot, "loads", "v1", key, value)
+    for load in loads:
+        if isinstance(load, dict):
+            _add_load(batch, snapshot, "v1", "", load, dp_rank(load), 0)
+        else:
+            batch.reject(snapshot.line, Loads.name, "a load is not an object")
 
 
 def _add_load(

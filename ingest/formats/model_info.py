@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ingest.records import Batch, DocumentFormat, Line, Match
-from ingest.requests.snapshot import add_entry, snapshots
+from ingest.requests.snapshot import Snapshot, add_entry, read_snapshots
 
 _START: Final = re.compile(rb"[\s\xef\xbb\xbf]{0,64}\[?\s{0,64}\{\s{0,64}\"")
 _KEYS: Final = (re.compile(rb'"model_path"\s?:'), re.compile(rb'"is_generation"\s?:'))
@@ -30,12 +30,13 @@ class ModelInfo:
         return None
 
     def parse(self, lines: Iterator[Line], name: str) -> Iterator[Batch]:
-        """Yield the batch of the file; the caller bounds its size."""
-        batch = Batch()
-        for snapshot in snapshots(lines, batch, self.name):
-            for key, value in snapshot.document.items():
-                add_entry(batch, snapshot, "model_info", "", key, value)
-        yield batch
+        """Yield batches of whole snapshots."""
+        return read_snapshots(lines, self.name, _add_snapshot)
+
+
+def _add_snapshot(batch: Batch, snapshot: Snapshot) -> None:
+    for key, value in snapshot.document.items():
+        add_entry(batch, snapshot, "model_info", "", key, value)
 
 
 DOCUMENT_FORMATS: Final[tuple[DocumentFormat, ...]] = (ModelInfo(),)

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from ingest.records import Batch, DocumentFormat, Line, Match
 from ingest.requests.secret import redact_variable
-from ingest.requests.snapshot import Snapshot, add_entry, dp_rank, snapshots
+from ingest.requests.snapshot import Snapshot, add_entry, dp_rank, read_snapshots
 
 _START: Final = re.compile(rb"[\s\xef\xbb\xbf]{0,64}\[?\s{0,64}\{\s{0,64}\"")
 _MODEL: Final = re.compile(rb'"model_path"\s?:')
@@ -52,11 +52,8 @@ class ServerInfo:
         return Match(0.95, version.group(1).decode("ascii") if version else "")
 
     def parse(self, lines: Iterator[Line], name: str) -> Iterator[Batch]:
-        """Yield the batch of the file; the caller bounds its size."""
-        batch = Batch()
-        for snapshot in snapshots(lines, batch, self.name):
-            _add_snapshot(batch, snapshot)
-        yield batch
+        """Yield batches of whole snapshots."""
+        return read_snapshots(lines, self.name, _add_snapshot)
 
 
 def _add_snapshot(batch: Batch, snapshot: Snapshot) -> None:

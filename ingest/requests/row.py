@@ -160,7 +160,10 @@ class _Record:
             self.headers, {name: _pick(getattr(obj, name), index, count) for name in IDENTITY}
         )
         rows.append(row)
-        return [reason] if reason else []
+        reasons = [reason] if reason else []
+        if row["rid"] is None and rid is not None and rid != "":
+            reasons.append("rid is too long or no text")
+        return reasons
 
 
 def _pick(value: Any, index: int | None, count: int) -> Any:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from ingest.records import Batch, Line, to_json
 from ingest.requests.secret import redact
 
-# A server_info answer has some 40 KB; a day of minutely ones stays below this.
-MAX_FILE_BYTES: Final = 256 * 2**20
+# A server_info answer has some 40 KB. Only what is not yet a whole object is held.
+MAX_PENDING_BYTES: Final = 64 * 2**20
+# Rows after which a batch is handed over.
+MAX_BATCH_ROWS: Final = 20_000
 # Longest value kept as JSON text, in characters; the longest one seen has 20,000.
 MAX_VALUE_CHARS: Final = 64 * 1024
 MAX_KEY_CHARS: Final = 200
@@ -29,51 +31,94 @@ class Snapshot:
     line: Line
 
 
-def snapshots(
-    lines: Iterator[Line], batch: Batch, format_name: str, *, list_is_one: bool = False
-) -> Iterator[Snapshot]:
-    """Yield the objects of the file in order; what is cut or malformed becomes a reject.
+def read_snapshots(
+    lines: Iterable[Line],
+    format_name: str,
+    add: Callable[[Batch, Snapshot], None],
+    *,
+    list_is_one: bool = False,
+) -> Iterator[Batch]:
+    """Yield batches filled by ``add``, object by object; what is cut or malformed is a reject.
 
-    Each has its number; with ``list_is_one`` the objects of a list share one. The caller must
-    store ``batch`` when the iteration has ended: it may hold rejects.
+    Every object has its number; with ``list_is_one`` the objects of a list share one.
     """
-    pieces: list[Line] = []
-    size = 0
-    for line in lines:
-        size += len(line.raw) + 1
-        if size > MAX_FILE_BYTES:
-            batch.reject(line, format_name, f"file of more than {MAX_FILE_BYTES} bytes")
-            break
-        pieces.append(line)
-        batch.lines += 1
-    if not pieces:
-        return
-    texts = [piece.raw.decode("utf-8", "replace") for piece in pieces]
-    starts = [0]
-    for piece in texts:
-        starts.append(starts[-1] + len(piece) + 1)
-    text = "\n".join(texts)
-    position, number = _skip_space(text, 0), 0
-    while position < len(text):
-        line = pieces[min(bisect_right(starts, position), len(pieces)) - 1]
-        try:
-            document, position = _DECODER.raw_decode(text, position)
-        except (ValueError, RecursionError):
-            batch.reject(line, format_name, "JSON is cut or malformed")
-            # The next snapshot of a file with one per line can still be whole.
-            following = text.find("\n{", position)
-            if following < 0:
-                return
-            position = following + 1
+    batch, number = Batch(), 0
+    for line, value, problem in _values(_pieces(lines, batch)):
+        if problem:
+            batch.reject(line, format_name, problem)
             continue
-        position = _skip_space(text, position)
-        for item in document if isinstance(document, list) else [document]:
+        for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict):
-                yield Snapshot(number, item, line)
+                add(batch, Snapshot(number, item, line))
                 number += not list_is_one
             else:
                 batch.reject(line, format_name, "JSON is not an object")
         number += list_is_one
+        if len(batch.rows.get("config_entry", ())) >= MAX_BATCH_ROWS:
+            yield replace(batch)
+            batch.rows, batch.rejects, batch.lines = {}, [], 0
+    yield batch
+
+
+def _pieces(lines: Iterable[Line], batch: Batch) -> Iterator[list[Line]]:
+    """Cut the file into runs of lines that hold whole objects, as far as that is cheap to see."""
+    pending: list[Line] = []
+    size, next_try = 0, 0
+    for line in lines:
+        batch.lines += 1
+        pending.append(line)
+        size += len(line.raw) + 1
+        # A line that ends an object of its own, or one printed with indentation.
+        closes = line.raw.startswith((b"}", b"]")) or len(pending) == 1
+        if closes and size >= next_try and line.raw.rstrip().endswith((b"}", b"]")):
+            if _is_whole(pending):
+                yield pending
+                pending, size, next_try = [], 0, 0
+            else:  # tries get rarer, so that their cost stays linear in the file
+                next_try = 2 * size
+        if size > MAX_PENDING_BYTES:
+            yield pending
+            pending, size, next_try = [], 0, 0
+    if pending:
+        yield pending
+
+
+def _is_whole(pieces: list[Line]) -> bool:
+    try:
+        _, end = _decode(_text(pieces), 0)
+    except (ValueError, RecursionError):
+        return False
+    return end >= 0
+
+
+def _text(pieces: list[Line]) -> str:
+    return "\n".join(piece.raw.decode("utf-8", "replace") for piece in pieces)
+
+
+def _decode(text: str, position: int) -> tuple[Any, int]:
+    value, end = _DECODER.raw_decode(text, _skip_space(text, position))
+    return value, _skip_space(text, end)
+
+
+def _values(runs: Iterator[list[Line]]) -> Iterator[tuple[Line, Any, str]]:
+    """Yield (line where it starts, JSON value, problem) for everything in the runs."""
+    for pieces in runs:
+        text = _text(pieces)
+        starts = [0]
+        for piece in pieces:
+            starts.append(starts[-1] + len(piece.raw.decode("utf-8", "replace")) + 1)
+        position = _skip_space(text, 0)
+        while position < len(text):
+            line = pieces[min(bisect_right(starts, position), len(pieces)) - 1]
+            try:
+                value, position = _decode(text, position)
+            except (ValueError, RecursionError):
+                yield line, None, "JSON is cut or malformed"
+                # The next object of a file with one per line can still be whole.
+                following = text.find("\n{", position)
+                position = len(text) if following < 0 else following + 1
+            else:
+                yield line, value, ""
 
 
 def add_entry(

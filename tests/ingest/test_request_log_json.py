@@ -191,6 +191,14 @@ def test_elided_batch_keeps_what_it_shows() -> None:
     assert [reject.reason for reject in rejects] == ["batch list is elided"] * 2
 
 
+def test_a_rid_that_cannot_be_kept_is_a_reject() -> None:
+    lines = [json_line("request.received", {"rid": rid}) for rid in ("x" * 512, "x" * 513, 7, "")]
+    rows, rejects, _ = parse(FORMAT, lines)
+    assert [row["rid"] for row in rows] == ["x" * 512, None, None, None]
+    assert [(reject.line_no, reject.reason) for reject in rejects] == [
+        (2, "rid is too long or no text"), (3, "rid is too long or no text")]
+
+
 def test_damage_is_a_reject_and_never_silent() -> None:
     whole = json_line("request.received", {"rid": "a", "text": CANARY})
     damaged = [

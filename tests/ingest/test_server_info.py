@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from request_dialects import FIXTURES, parse_document
+from request_dialects import FIXTURES, lines_of, parse_document
 
 from ingest.formats import loads, model_info, server_info
 from ingest.records import Match
@@ -163,6 +164,25 @@ def test_any_bytes(raw: bytes, head: bytes) -> None:
     for document_format in (FORMAT, MODEL_FORMAT, loads.DOCUMENT_FORMATS[0]):
         document_format.sniff(head + raw, "x.json")
         parse_document(document_format, head + raw)
+
+
+def test_a_long_file_is_read_in_batches() -> None:
+    one = {"model_path": "m", "tp_size": 1} | {f"k{i}": i for i in range(50)}
+    for text in (json.dumps(one), json.dumps(one, indent=2)):
+        data = (text + "\n").encode() * 1_000
+        batches = list(FORMAT.parse(iter(lines_of(data)), "x"))
+        assert max(len(batch.rows["config_entry"]) for batch in batches[:-1]) <= 20_052
+        rows = [row for batch in batches for row in batch.rows.get("config_entry", [])]
+        assert [row["snapshot"] for row in rows] == [i for i in range(1_000) for _ in one]
+        assert sum(batch.lines for batch in batches) == data.count(b"\n")
+
+
+@pytest.mark.parametrize("unit", ["{\n}\n,", "}\n", "[\n]\n", "{}\n", '{"a"\n'])
+def test_time_grows_with_length_only(unit: str) -> None:
+    started = time.process_time()
+    parse_document(FORMAT, ("[\n" + unit * 50_000).encode())
+    parse_document(FORMAT, (unit * 50_000).encode())
+    assert time.process_time() - started < 10.0
 
 
 def test_deep_nesting_is_a_reject() -> None:
