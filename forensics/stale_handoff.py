@@ -157,7 +157,8 @@ def weigh_truncated(response: Response, side: PrefillSide) -> Weighing:
             "stub_not_truncated", response.evidence("stats", "finished", side="prefill")))
     longest = d if d is not None else response.prompt_high
     if longest is None and p is not None:
-        longest = p if side.lowest_limit is not None and p < side.lowest_limit - 1 else None
+        # A truncated prompt has exactly the limit's length: a shorter one was not cut.
+        longest = p if side.lowest_limit is not None and p < side.lowest_limit else None
     if longest is not None and side.known and side.lowest_limit is not None:
         if longest < side.lowest_limit:
             return excluded(TRUNCATED_HANDOFF, reason(
