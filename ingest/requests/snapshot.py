@@ -15,6 +15,8 @@ from ingest.requests.secret import redact
 MAX_PENDING_BYTES: Final = 64 * 2**20
 # Rows after which a batch is handed over.
 MAX_BATCH_ROWS: Final = 20_000
+# After so many malformed objects the rest of the file is given up: it is no set of snapshots.
+MAX_MALFORMED: Final = 100
 # Longest value kept as JSON text, in characters; the longest one seen has 20,000.
 MAX_VALUE_CHARS: Final = 64 * 1024
 MAX_KEY_CHARS: Final = 200
@@ -102,6 +104,7 @@ def _decode(text: str, position: int) -> tuple[Any, int]:
 
 def _values(runs: Iterator[list[Line]]) -> Iterator[tuple[Line, Any, str]]:
     """Yield (line where it starts, JSON value, problem) for everything in the runs."""
+    malformed = 0
     for pieces in runs:
         text = _text(pieces)
         starts = [0]
@@ -113,6 +116,10 @@ def _values(runs: Iterator[list[Line]]) -> Iterator[tuple[Line, Any, str]]:
             try:
                 value, position = _decode(text, position)
             except (ValueError, RecursionError):
+                malformed += 1
+                if malformed > MAX_MALFORMED:
+                    yield line, None, "too much malformed JSON, the rest is not read"
+                    return
                 yield line, None, "JSON is cut or malformed"
                 # The next object of a file with one per line can still be whole.
                 following = text.find("\n{", position)
