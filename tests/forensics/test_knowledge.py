@@ -419,11 +419,11 @@ def test_a_broken_file_is_refused_by_name_and_key(
 
 def test_a_missing_or_foreign_file_is_refused(copied: Path) -> None:
     (copied / "extra.toml").write_text("")
-    with pytest.raises(KnowledgeError, match="not a file of the knowledge base in extra.toml"):
+    with pytest.raises(KnowledgeError, match=r"not a file of the knowledge base in extra\.toml"):
         load_knowledge()
     (copied / "extra.toml").unlink()
     (copied / "gates.toml").unlink()
-    with pytest.raises(KnowledgeError, match="missing in gates.toml"):
+    with pytest.raises(KnowledgeError, match=r"missing in gates\.toml"):
         load_knowledge()
 
 
