@@ -15,6 +15,7 @@ import re
 from typing import Final
 
 from ingest.records import Batch, Line, LineFormat
+from ingest.requests.block import EVENTS
 from ingest.requests.column import RequestColumns
 from ingest.requests.moment import prefix_stamp_ns, stamp_ns
 from ingest.requests.payload import Malformed, decode_open, decode_usual
@@ -27,11 +28,6 @@ _HEAD: Final = re.compile(
 )
 _OBJECT: Final = b'{"timestamp": "'
 _PREFIX_BYTES: Final = len(b"[2026-01-02 03:04:05] ")
-_EVENTS: Final = {
-    "request.received": "received",
-    "request.finished": "finished",
-    "request.received.openai": "received_openai",
-}
 
 
 class RequestLogJson:
@@ -54,7 +50,7 @@ class RequestLogJson:
                 return False
             self._parse_open(line, batch)
             return True
-        event = _EVENTS[payload.event]
+        event = EVENTS[payload.event]
         columns = batch.deferred.get(event)
         if not isinstance(columns, RequestColumns):
             columns = batch.deferred[event] = RequestColumns(event, self.name)
@@ -73,7 +69,7 @@ class RequestLogJson:
             except Malformed as error:
                 batch.reject(line, self.name, str(error))
                 return
-            event = _EVENTS.get(payload.event) if type(payload.event) is str else None
+            event = EVENTS.get(payload.event) if type(payload.event) is str else None
             if event is None:
                 batch.reject(line, self.name, "unknown request event")
             else:

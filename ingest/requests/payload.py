@@ -158,6 +158,7 @@ class _UsualExport(_UsualMeta, gc=False):
 
 
 _PAYLOAD: Final = msgspec.json.Decoder(_UsualPayload).decode
+_PAYLOADS: Final = msgspec.json.Decoder(list[_UsualPayload]).decode
 _OBJECT: Final = msgspec.json.Decoder(_UsualObject).decode
 _EXPORT: Final = msgspec.json.Decoder(_UsualExport).decode
 _PLAIN: Final = json.JSONDecoder()
@@ -170,9 +171,24 @@ def decode_usual(raw: bytes) -> Payload | None:
         payload = _PAYLOAD(raw)
     except _FAILURES:
         return None
-    if payload.obj is None or payload.event is None or payload.timestamp is None:
+    return payload if _is_usual(payload) else None
+
+
+def decode_usual_array(raw: bytes, count: int) -> list[Payload] | None:
+    """Decode a JSON array of ``count`` usual records; None if it is not exactly that."""
+    try:
+        payloads = _PAYLOADS(raw)
+    except _FAILURES:
         return None
-    return payload
+    if len(payloads) != count or not all(map(_is_usual, payloads)):
+        return None
+    return list(payloads)
+
+
+def _is_usual(payload: Payload) -> bool:
+    return (
+        payload.obj is not None and payload.event is not None and payload.timestamp is not None
+    )
 
 
 def decode_open(raw: bytes) -> tuple[Payload, int]:

@@ -23,6 +23,7 @@ from request_dialects import (
 
 from ingest.formats.request_log_json import LINE_FORMATS
 from ingest.records import Batch, Line, to_json
+from ingest.requests.block import parse_block
 from ingest.requests.column import epochs
 from ingest.requests.identity import identity_keys
 from ingest.requests.moment import epoch_ns
@@ -386,6 +387,55 @@ def test_columns_and_rows_agree(items: list[dict[str, Any]]) -> None:
     assert [table.to_pylist() for _, table in columns.arrow()] == [
         table.to_pylist() for _, table in rows.arrow()
     ]
+
+
+_BLOCK_LINES = st.sampled_from(
+    [
+        json_line("request.received", {"rid": "a", "bootstrap_room": 2**64 - 1}),
+        json_line("request.finished", {"rid": "b", "text": "x\ny"}, out={"meta_info": {"id": "b"}}),
+        json_line("request.received.openai", {"model": "m", "prompt": "p"}, {"x-tenant": "t"}),
+        json_line("request.received", {"rid": ["c", "d"], "bootstrap_room": [1, 2]}),
+        json_line("request.received", {"rid": "big", "bootstrap_room": 2**64}),
+        json_line("request.received", {"rid": "odd"}, timestamp="yesterday"),
+        json_line("request.received", {"rid": "a"}) + "," + json_line("request.received", {}),
+        json_line("request.received", {"rid": "cut", "text": "[{"})[:-30],
+        json_line("scheduler.status", {}), json_line("request.received", {"rid": "e"}) + "\r",
+    ]
+)
+
+
+@given(st.lists(_BLOCK_LINES, min_size=1, max_size=8), st.booleans(), st.booleans())
+def test_a_block_gives_the_same_rows_as_its_lines(
+    texts: list[str], bare: bool, ends: bool
+) -> None:
+    if bare:
+        texts = [text.removeprefix(PREFIX) for text in texts]
+    data = ("\n".join(texts) + ("\n" if ends else "")).encode()
+    whole, single = Batch(), Batch()
+    others = parse_block(FORMAT, data, 11, 1000, whole)
+    assert others is not None
+    lines, offset = [], 1000
+    for number, text in enumerate(texts, 11):
+        lines.append(Line(text.removesuffix("\r").encode(), number, offset))
+        offset += len(text.encode()) + 1
+    assert others == [line for line in lines if not FORMAT.parse(line, single)]
+    assert _rows(whole) == _rows(single)
+    assert sorted(map(repr, whole.rejects)) == sorted(map(repr, single.rejects))
+
+
+def test_a_block_of_other_lines_is_left_alone() -> None:
+    line = json_line("request.received", {"rid": "a"})
+    for text in ("", "\n", "x", f"{line}\n\n", f"{line}\n{line.removeprefix(PREFIX)}\n",
+                 f"{line}\n[2026-12-01 04:22:17] server_args={{}} and more of the same\n"):
+        batch = Batch()
+        assert parse_block(FORMAT, text.encode(), 1, 0, batch) is None
+        assert _rows(batch) == batch.rejects == []
+
+
+def _rows(batch: Batch) -> list[str]:
+    return sorted(
+        repr(row) for name, table in batch.arrow() if name != "reject" for row in table.to_pylist()
+    )
 
 
 @given(st.lists(st.none() | st.floats(9e8, 4e9) | st.integers(946_684_800, 4 * 10**9).map(float)))
