@@ -103,6 +103,8 @@ class Knowledge:
         self, mechanism: str, decode: VersionRange, prefill: VersionRange, backend: str | None,
         state_type: str | None, switches: Switches, origin: Origin, same: bool,
     ) -> Assessment:
+        # Evidence states switches in any shape; what is neither says nothing.
+        switches = {n: v for n, v in switches.items() if isinstance(v, bool | str)}
         question = (mechanism, decode, prefill, backend, state_type,
                     tuple(sorted(switches.items(), key=lambda item: item[0])), origin, same)
         answer = self.memo.get(question)

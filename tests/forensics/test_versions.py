@@ -36,7 +36,8 @@ ranges = st.builds(VersionRange, bounds, bounds)
 
 def test_order_is_total_over_stages_and_posts() -> None:
     parsed = [V(text) for text in ASCENDING]
-    assert sorted(parsed[::-1]) == parsed
+    assert sorted(parsed, reverse=True) == parsed[::-1]
+    assert all(a < b for a, b in zip(parsed, parsed[1:], strict=False))
     assert len(set(parsed)) == len(parsed)
 
 
