@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -37,7 +38,7 @@ ranges = st.builds(VersionRange, bounds, bounds)
 def test_order_is_total_over_stages_and_posts() -> None:
     parsed = [V(text) for text in ASCENDING]
     assert sorted(parsed, reverse=True) == parsed[::-1]
-    assert all(a < b for a, b in zip(parsed, parsed[1:], strict=False))
+    assert all(a < b for a, b in pairwise(parsed))
     assert len(set(parsed)) == len(parsed)
 
 
