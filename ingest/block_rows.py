@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.blocks import Block
-from ingest.dispatch import Parsed, parse_lines
+from ingest.dispatch import Parsed, Seen, parse_lines
 from ingest.records import Batch, Line, LineFormat, Reject, rows_to_arrow
+from ingest.requests import block as request_block
 from ingest.schema import (
     CLOCK_SEPARATOR,
     COLLECTOR_CLOCK,
@@ -27,6 +28,9 @@ from ingest.schema import (
     UTC_TABLES,
 )
 from ingest.wrappers import detect_wrapper
+
+# Name of the line format that reads JSON request logs.
+REQUEST_LOG: Final = "request_log_json"
 
 
 @dataclass(slots=True)
@@ -73,24 +77,54 @@ class BlockRows:
     period: Period
 
 
-def parse_block(formats: Sequence[LineFormat], block: Block, *, bulk: bool) -> BlockRows:
+def parse_block(formats: Sequence[LineFormat], block: Block) -> BlockRows:
     """Rows of an unwrapped block."""
-    parsed = parse_lines(formats, detect_wrapper(b"").peel(block))
+    clean = not block.skipped and b"\x1b" not in block.data and b"\0" not in block.data
+    parsed = parse_request_block(formats, block) if clean else None
+    if parsed is None:
+        parsed = parse_lines(formats, kept_lines(detect_wrapper(b"").peel(block), block))
     reject_skipped(parsed.batch, block)
     return finish_rows(parsed)
 
 
 def parse_peeled(formats: Sequence[LineFormat], lines: Iterable[Line], block: Block) -> BlockRows:
     """Rows of lines that are already out of their wrapper; ``block`` tells what was skipped."""
-    parsed = parse_lines(formats, lines)
+    parsed = parse_lines(formats, kept_lines(lines, block))
     reject_skipped(parsed.batch, block)
     return finish_rows(parsed)
 
 
+def parse_request_block(formats: Sequence[LineFormat], block: Block) -> Parsed | None:
+    """Rows of a block that holds nothing but JSON request records; None if it does not."""
+    line_format = next((f for f in formats if f.name == REQUEST_LOG), None)
+    if line_format is None or not block.data:
+        return None
+    # Nothing goes on with a request record.
+    parsed = Parsed(tails={"": None})
+    others = request_block.parse_block(
+        line_format, block.data, block.first_line_no, block.byte_offset, parsed.batch)
+    if others is None:
+        return None
+    lines = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
+    parsed.batch.formats[REQUEST_LOG] = lines - len(others)
+    last = block.byte_offset + block.data.rfind(b"\n", 0, len(block.data) - 1) + 1
+    if not others or others[-1].byte_offset != last:
+        parsed.recent.append(Seen(last, REQUEST_LOG))
+    return parse_lines(formats, others, parsed)
+
+
+def kept_lines(lines: Iterable[Line], block: Block) -> Iterable[Line]:
+    """The lines without the blanks that stand for lines that were too long."""
+    if not block.skipped:
+        return lines
+    blanks = {offset for _, offset, _ in block.skipped}
+    return (line for line in lines if line.byte_offset not in blanks)
+
+
 def reject_skipped(batch: Batch, block: Block) -> None:
     """Count the lines that were too long to be read."""
-    for line in block.skipped:
-        batch.rejects.append(Reject(line.line_no, line.byte_offset, "", "line too long"))
+    for line_no, offset, _ in block.skipped:
+        batch.rejects.append(Reject(line_no, offset, "", "line too long"))
 
 
 def finish_rows(parsed: Parsed) -> BlockRows:

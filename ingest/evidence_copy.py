@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Final
 
 from ingest.case import Case
 from ingest.case_errors import case_errors
 from ingest.limits import Limits
-from ingest.reading import READ_ERRORS
+from ingest.reading import open_stream
 from ingest.sources import Source
 from ingest.store import Evidence
 
@@ -45,17 +46,11 @@ def keep_copy(case: Case, limits: Limits, source: Source, row: Evidence) -> bool
 
 def _chunks(source: Source, limits: Limits, size: int) -> Iterator[bytes]:
     """Up to ``size`` bytes of the file; a reading error ends them."""
-    try:
-        stream = source.open(limits)
-    except READ_ERRORS:
-        return
-    with stream:
-        while size > 0:
-            try:
-                chunk = stream.read(min(_CHUNK_BYTES, size))
-            except READ_ERRORS:
-                return
-            if not chunk:
-                return
+    with ExitStack() as stack:
+        opened = open_stream(stack, source, limits, 0)
+        if isinstance(opened, str):
+            return
+        stream, _ = opened
+        while size > 0 and (chunk := stream.read(min(_CHUNK_BYTES, size))):
             size -= len(chunk)
             yield chunk

@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import BinaryIO, Final
+from typing import Final
 
-from ingest.blocks import Digest, same_prefix
+from ingest.blocks import Digest, Readable, same_prefix
 from ingest.store import Evidence
 
 # Files of one beginning are compared further; log lines start with a stamp, so that this many
@@ -80,7 +80,7 @@ def head_digest(head: bytes) -> str:
     return hashlib.sha256(head).hexdigest()
 
 
-def compare(stream: BinaryIO, candidates: Iterable[Evidence]) -> Likeness:
+def compare(stream: Readable, candidates: Iterable[Evidence]) -> Likeness:
     """Read a file once and compare it with candidates; raises what reading raises."""
     waiting: dict[int, list[Evidence]] = {}
     rows = list(candidates)
@@ -103,8 +103,8 @@ def compare(stream: BinaryIO, candidates: Iterable[Evidence]) -> Likeness:
         position += len(chunk)
     checkpoints = digest.checkpoints()
     shared = {
-        row.evidence_id: same_prefix(checkpoints, row.digest_checkpoints)
-        for row in rows if row.digest_checkpoints
+        row.evidence_id: same_prefix(checkpoints, row.digest_checkpoints or b"")
+        for row in rows
     }
     return Likeness(
         size_bytes=position,

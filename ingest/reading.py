@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-import lzma
-import zlib
-from tarfile import TarError
-from typing import BinaryIO, Final
-from zipfile import BadZipFile
+from contextlib import ExitStack
+from typing import Final
 
-from zstandard import ZstdError
+from ingest.archives import DAMAGE, explain
+from ingest.blocks import Digest, Readable
+from ingest.errors import IngestError
+from ingest.limits import Limits
+from ingest.sources import Source
 
-from ingest.blocks import Digest
-from ingest.errors import IngestError, PalimpsestError
-
-# What opening or reading damaged or refused evidence raises.
-READ_ERRORS: Final = (
-    OSError, EOFError, IngestError, zlib.error, lzma.LZMAError, ZstdError, TarError, BadZipFile,
-)
+# What opening or reading damaged or refused evidence raises; KeyError: a member that is gone.
+READ_ERRORS: Final = (OSError, IngestError, KeyError, *DAMAGE)
+_CHUNK_BYTES: Final = 2**20
+# A read that runs into damage gives nothing, so that compressed data is read in small steps.
+_PACKED_BYTES: Final = 16 * 2**10
 
 
-def reason_of(error: BaseException) -> str:
-    """One sentence about a reading error that quotes nothing of the file."""
-    if isinstance(error, PalimpsestError):
-        return error.message
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, EOFError):
-        return "the compressed data ends early"
-    return f"the data is damaged ({type(error).__name__})"
+def open_stream(stack: ExitStack, source: Source, limits: Limits, peek: int) -> (
+        tuple[HashingStream, bytes] | str):
+    """Open a file for as long as ``stack`` lives: the stream and its first ``peek`` bytes.
+
+    Returns the reason instead if the file cannot be opened or not one byte of it be read.
+    """
+    try:
+        stream = HashingStream(stack.enter_context(source.open(limits)),
+                               _CHUNK_BYTES if source.plain else _PACKED_BYTES)
+        return stream, stream.peek_head(peek)
+    except READ_ERRORS as error:
+        return explain(error)
 
 
 class HashingStream:
@@ -37,8 +39,9 @@ class HashingStream:
     is evidence all the same.
     """
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: Readable, largest_read: int = _CHUNK_BYTES) -> None:
         self._source = source
+        self._largest = largest_read
         self._ahead = b""
         self.digest = Digest()
         self.position = 0
@@ -54,35 +57,49 @@ class HashingStream:
         return self._ahead[:size]
 
     def read(self, size: int = -1) -> bytes:
-        """Hand out up to ``size`` bytes (all that is left if negative); b'' at the end."""
-        if self._ahead and size >= 0:
-            data, self._ahead = self._ahead[:size], self._ahead[size:]
-        else:
-            data, self._ahead = self._ahead + self._fetch(size), b""
+        """Hand out ``size`` bytes, fewer only at the end; all that is left if negative."""
+        parts = [self._ahead]
+        have = len(self._ahead)
+        self._ahead = b""
+        while size < 0 or have < size:
+            chunk = self._fetch(self._largest if size < 0 else size - have)
+            if not chunk:
+                break
+            parts.append(chunk)
+            have += len(chunk)
+        data = b"".join(parts)
+        if 0 <= size < have:
+            data, self._ahead = data[:size], data[size:]
         self.digest.update(data)
         self.position += len(data)
         return data
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:
-        """Fill a buffer as far as one read goes."""
-        data = self.read(len(buffer))
-        buffer[:len(data)] = data
-        return len(data)
-
-    def skip(self, offset: int) -> bool:
-        """Read and hash up to a byte offset; False if the stream ends before it."""
-        while self.position < offset:
-            if not self.read(min(2**20, offset - self.position)):
-                return False
-        return True
 
     def _fetch(self, size: int) -> bytes:
         if self.failure:
             return b""
         try:
-            return self._source.read(size)
+            return self._source.read(min(size, self._largest))
         except READ_ERRORS as error:
             if not self.position and not self._ahead:
                 raise
-            self.failure = reason_of(error)
+            self.failure = explain(error)
             return b""
+
+
+class RestOf:
+    """A stream from a byte offset on; what comes before is read and dropped."""
+
+    def __init__(self, stream: Readable, offset: int) -> None:
+        self._stream = stream
+        self._ahead = b""
+        while offset > 0 and (chunk := stream.read(_CHUNK_BYTES)):
+            # A transcoded stream may hand out more than was asked for.
+            self._ahead = chunk[offset:]
+            offset -= len(chunk)
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Hand out some of the rest; b'' at its end."""
+        if self._ahead:
+            data, self._ahead = self._ahead, b""
+            return data
+        return self._stream.read(size)

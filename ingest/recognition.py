@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from ingest.block_rows import claims_any
-from ingest.blocks import Block
+from ingest.blocks import Block, decode_evidence
 from ingest.records import DocumentFormat, Line
 from ingest.registry import Registry
 from ingest.wrappers import detect_wrapper
@@ -30,6 +31,7 @@ class Kind:
 
 def recognise(formats: Registry, head: bytes, name: str) -> Kind:
     """Recognise a file by its first bytes; ``name`` may add facts, never decide alone."""
+    head = decode_head(head)
     sniffed = head[:SNIFF_BYTES]
     best: tuple[float, DocumentFormat] | None = None
     for document in formats.documents:
@@ -46,6 +48,12 @@ def recognise(formats: Registry, head: bytes, name: str) -> Kind:
         # Only a file that begins with other text is looked at further.
         known = claims_any(formats.lines, _peel(head))
     return Kind(None, wrapper, known)
+
+
+def decode_head(head: bytes) -> bytes:
+    """The beginning of a file as UTF-8, like the blocks that follow."""
+    stream = decode_evidence(io.BytesIO(head))
+    return b"".join(iter(lambda: stream.read(len(head) + 1), b""))
 
 
 def _peel(head: bytes) -> Iterator[Line]:

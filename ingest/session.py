@@ -12,6 +12,7 @@ from ingest.file_run import FileRun
 from ingest.limits import Limits
 from ingest.lineage import Lineage
 from ingest.registry import Registry
+from ingest.sources import Source
 from ingest.store import Pending, commit
 from ingest.workers import Lane
 
@@ -87,9 +88,27 @@ class Meter:
     done: int = 0
     started: float = field(default_factory=time.monotonic)
     reported: float = 0.0
+    # The file on disk that was counted last, and how much of it.
+    path: str = ""
+    counted: int = 0
 
-    def advance(self, name: str, count: int, records: int) -> None:
-        """Note ``count`` more bytes of the file ``name``."""
+    def finish(self, name: str, source: Source, records: int) -> None:
+        """Note that a file, or the next member of an archive, is done."""
+        path = str(source.path)
+        left = source.size - self.counted if path == self.path else source.size
+        self.path, self.counted = path, source.size
+        self._advance(name, max(left, 0), records)
+
+    def read(self, name: str, source: Source, count: int, records: int) -> None:
+        """Note ``count`` more bytes read of a plain file."""
+        path = str(source.path)
+        if path != self.path:
+            self.path, self.counted = path, 0
+        count = min(count, max(source.size - self.counted, 0))
+        self.counted += count
+        self._advance(name, count, records)
+
+    def _advance(self, name: str, count: int, records: int) -> None:
         self.done += count
         if self.report is None:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import BinaryIO, cast
+from contextlib import ExitStack
 
 from ingest.evidence_copy import keep_copy
 from ingest.file_run import FileRun
@@ -10,6 +10,7 @@ from ingest.kinship import HEAD_BYTES, Likeness, compare, head_digest
 from ingest.lineage import (
     Continue,
     Copy,
+    Decision,
     New,
     Place,
     Unchanged,
@@ -20,7 +21,7 @@ from ingest.lineage import (
     settled_status,
     supersede_contained,
 )
-from ingest.reading import READ_ERRORS, HashingStream, reason_of
+from ingest.reading import HashingStream, open_stream
 from ingest.recognition import HEAD_LIMIT_BYTES, Kind, recognise
 from ingest.session import Session
 from ingest.sources import Source, Unreadable
@@ -30,33 +31,41 @@ from ingest.text_run import read_document, read_lines
 
 def take_source(session: Session, source: Source) -> None:
     """Bring one file up to date in the case; a file that cannot be read is on record as that."""
-    place = Place(printable(source.name), printable(str(source.path)), _member(source))
+    member = printable(source.member) if source.member else None
+    place = Place(printable(source.name), printable(str(source.path)), member)
     session.looked_at.append(place.name)
     session.tally.files += 1
-    try:
-        with source.open(session.limits) as raw:
-            stream = HashingStream(raw)
-            head = stream.peek_head(HEAD_LIMIT_BYTES)
-            like = _compare(session, place, head, stream)
-            decision = decide(session.lineage, place, like)
-            if like is None and isinstance(decision, New):
-                # Nothing to compare with: the one reading hashes and parses.
-                _parse(session, source, place, decision, stream, head)
-                return
-        if isinstance(decision, New | Continue):
-            with source.open(session.limits) as raw:
-                stream = HashingStream(raw)
-                head = stream.peek_head(HEAD_LIMIT_BYTES)
-                _parse(session, source, place, decision, stream, head)
-            return
-    except READ_ERRORS as error:
-        _record_unreadable(session, place, reason_of(error))
-        return
-    session.meter.advance(place.name, _weight(source), session.tally.records)
-    if isinstance(decision, Unchanged):
+    like, decision, head = _first_look(session, source, place)
+    if isinstance(decision, New | Continue):
+        with ExitStack() as stack:
+            opened = open_stream(stack, source, session.limits, HEAD_LIMIT_BYTES)
+            if isinstance(opened, str):
+                _record_unreadable(session, place, opened)
+            else:
+                _parse(session, source, place, decision, *opened)
+    elif isinstance(decision, Unchanged):
         _keep(session, decision)
     elif isinstance(decision, Copy) and like is not None:
         _record_copy(session, source, place, decision, like, head)
+    session.meter.finish(place.name, source, session.tally.records)
+
+
+def _first_look(
+    session: Session, source: Source, place: Place
+) -> tuple[Likeness | None, Decision | None, bytes]:
+    """Compare a file with the case; one that resembles nothing is parsed in the same reading."""
+    with ExitStack() as stack:
+        opened = open_stream(stack, source, session.limits, HEAD_LIMIT_BYTES)
+        if isinstance(opened, str):
+            _record_unreadable(session, place, opened)
+            return None, None, b""
+        stream, head = opened
+        like = _compare(session, place, head, stream)
+        decision = decide(session.lineage, place, like)
+        if like is None and isinstance(decision, New | Continue):
+            _parse(session, source, place, decision, stream, head)
+            return None, None, head
+        return like, decision, head
 
 
 def take_unreadable(session: Session, source: Unreadable) -> None:
@@ -85,7 +94,7 @@ def _compare(
         session.lane.drain()
     if not rows and head:
         return None
-    return compare(cast(BinaryIO, stream), rows)
+    return compare(stream, rows)
 
 
 def _parse(
@@ -97,7 +106,7 @@ def _parse(
     before = (run.evidence.records, run.evidence.rejects)
     from_zero = kind.document is not None
     if isinstance(decision, Continue):
-        from_zero = from_zero or decision.from_zero or run.evidence.wrapper != kind.wrapper
+        from_zero = from_zero or decision.from_zero or not _goes_on(session, run.evidence, kind)
         run.restart(from_zero=from_zero)
     run.evidence.wrapper = kind.wrapper
     run.evidence.parser_version = session.lineage.parser_version
@@ -112,8 +121,6 @@ def _parse(
 
     session.lane.call(finish)
     session.tally.bytes += stream.position
-    if not source.plain:
-        session.meter.advance(place.name, _weight(source), session.tally.records)
 
 
 def _start(
@@ -141,6 +148,13 @@ def _start(
     lineage.kin.add(row)
     lineage.seen.add(row.evidence_id)
     return FileRun(session.case, session.pending, row, session.formats.lines)
+
+
+def _goes_on(session: Session, row: Evidence, kind: Kind) -> bool:
+    """Whether the earlier reading saw the same kind of lines, so that its rows may stay."""
+    documents = {document.name for document in session.formats.documents}
+    was_lines = row.format is not None and row.format not in documents
+    return was_lines == kind.lines and row.wrapper == kind.wrapper
 
 
 def _finish(
@@ -192,8 +206,9 @@ def _judge_version(session: Session, row: Evidence, decision: New) -> None:
     session.flush()
     for other in decision.suspects:
         if is_contained(session.case, row.evidence_id, other.evidence_id, row.committed_offset):
+            same_path = (row.path, row.member) == (other.path, other.member)
             row.duplicate_of = other.evidence_id
-            row.status = "truncated"
+            row.status = "truncated" if same_path else "duplicate"
             lineage.seen.add(other.evidence_id)
             return
     row.current = True
@@ -264,11 +279,3 @@ def _record_unreadable(session: Session, place: Place, message: str) -> None:
     session.batch_files += 1
     session.flush_if_full()
 
-
-def _member(source: Source) -> str | None:
-    return printable(source.member) if source.member else None
-
-
-def _weight(source: Source) -> int:
-    """Bytes by which a whole file moves the progress: its size as it lies on disk, once."""
-    return 0 if source.member else source.size

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import BinaryIO, Final, cast
+from typing import Final
 
 from ingest.block_rows import BlockRows, Period, arrow_tables
-from ingest.blocks import Block, read_blocks
+from ingest.blocks import Block, decode_evidence, encoding_of, read_blocks
 from ingest.dispatch import PARSER_FAULTS, Parsed
 from ingest.file_run import BlockEnd, FileRun
-from ingest.reading import HashingStream
+from ingest.reading import HashingStream, RestOf
 from ingest.recognition import Kind
 from ingest.records import DocumentFormat, Line
 from ingest.session import Session
@@ -22,8 +22,6 @@ from ingest.wrappers import detect_wrapper
 
 # Name of the wrapper that is none.
 PLAIN: Final = detect_wrapper(b"").name
-# Plain files from this size on go through the compiled scanner, which costs a start-up.
-_BULK_BYTES: Final = 8 * 2**20
 
 
 def read_lines(
@@ -34,27 +32,28 @@ def read_lines(
     Returns what went wrong while reading, '' if nothing did.
     """
     row = run.evidence
-    stream.skip(row.committed_offset)
     wrapper = detect_wrapper(head) if kind.wrapper != PLAIN else None
-    bulk = wrapper is None and source.size >= _BULK_BYTES
-    path = str(source.path) if source.plain else None
-    blocks = read_blocks(cast(BinaryIO, stream), session.limits,
-                         start_offset=row.committed_offset, start_line=row.committed_line)
+    # Transcoded text does not stand in the file as it is parsed.
+    as_is = source.plain and not encoding_of(head).startswith("utf-16")
+    path = str(source.path) if as_is else None
+    text = RestOf(decode_evidence(stream), row.committed_offset)
+    blocks = read_blocks(text, session.limits, start_offset=row.committed_offset,
+                         start_line=row.committed_line)
     for block in blocks:
         deliver = _deliverer(session, run, _block_end(block, stream), len(block.data))
         if not kind.lines:
             session.lane.call(partial(deliver, BlockRows(Parsed(), [], Period())))
         elif wrapper is None:
-            session.lane.submit(Task(block=block, bulk=bulk), deliver,
+            session.lane.submit(Task(block), deliver,
                                 None if block.skipped else path)
         else:
             lines = tuple(wrapper.peel(block))
             if block.final:
                 lines += tuple(wrapper.flush())
             session.lane.submit(
-                Task(block=replace(block, data=b""), lines=lines), deliver)
+                Task(replace(block, data=b""), lines), deliver)
         if source.plain:
-            session.meter.advance(row.name, len(block.data), session.tally.records)
+            session.meter.read(row.name, source, len(block.data), session.tally.records)
     return stream.failure
 
 
@@ -92,7 +91,7 @@ def _document_lines(
     ends: list[BlockEnd],
 ) -> Iterator[Line]:
     wrapper = detect_wrapper(b"")
-    for block in read_blocks(cast(BinaryIO, stream), session.limits):
+    for block in read_blocks(decode_evidence(stream), session.limits):
         ends[:] = [_block_end(block, stream)]
         session.batch_bytes += len(block.data)
         yield from wrapper.peel(block)
@@ -115,10 +114,14 @@ def _block_end(block: Block, stream: HashingStream) -> BlockEnd:
     lines = block.data.count(b"\n") + block.unterminated
     end = block.byte_offset + len(block.data)
     next_line = block.first_line_no + lines
+    safe_offset, safe_line = end, next_line
     if block.unterminated:
-        start = block.data.rfind(b"\n") + 1
-        safe_offset, safe_line = block.byte_offset + start, next_line - 1
-    else:
-        safe_offset, safe_line = end, next_line
+        safe_offset = block.byte_offset + block.data.rfind(b"\n") + 1
+        safe_line -= 1
+    elif block.final and not block.data and block.skipped:
+        # The file may end in the middle of a line that was too long: it is read again.
+        line_no, offset, length = block.skipped[-1]
+        if offset + length == end:
+            safe_offset, safe_line = offset, line_no
     return BlockEnd(next_line - 1, safe_offset, safe_line, stream.position,
                     stream.digest.hexdigest(), stream.digest.checkpoints())

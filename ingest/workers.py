@@ -46,7 +46,6 @@ class Task:
 
     block: Block
     lines: tuple[Line, ...] | None = None
-    bulk: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Sealed:
 def run_task(formats: Registry, task: Task) -> BlockRows:
     """Parse one task in this process."""
     if task.lines is None:
-        return parse_block(formats.lines, task.block, bulk=task.bulk)
+        return parse_block(formats.lines, task.block)
     return parse_peeled(formats.lines, task.lines, task.block)
 
 
