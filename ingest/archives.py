@@ -194,7 +194,8 @@ def _peek(stream: BinaryIO) -> _Peeked:
 
 def _spool(stack: ExitStack, stream: BinaryIO) -> BinaryIO:
     """Copy a stream into a bounded, seekable, unnamed file."""
-    spool = stack.enter_context(tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES))
+    spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115
+    stack.enter_context(spool)
     shutil.copyfileobj(stream, spool, 1 << 20)
     spool.seek(0)
     return cast(BinaryIO, spool)
