@@ -43,7 +43,7 @@ def manifest_entries(evidence: Sequence[Evidence]) -> list[dict[str, Any]]:
 
 def _entry(row: Evidence, names: dict[int, str]) -> dict[str, Any]:
     clocks = set(row.clock.split(CLOCK_SEPARATOR)) if row.clock else set()
-    zoned = clocks <= ZONED_CLOCKS
+    zoned = bool(clocks) and clocks <= ZONED_CLOCKS
     entry: dict[str, Any] = {
         "name": row.name,
         "size": row.size_bytes,
