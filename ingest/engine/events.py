@@ -30,7 +30,8 @@ def _rule(kind: str, pattern: str, role: str | None = None, *attrs: str) -> Rule
 
 _FAILED: Final = (
     r"(?: for request)? rank=(?P<rank>\d{1,5}) (?:decode_req\.)?req\.rid="
-    r"(?P<q>['\"])(?P<rid>.{0,512}?)(?P=q) (?:decode_req\.)?req\.bootstrap_room=(?P<room>\d{1,20}|None)"
+    r"(?P<q>['\"])(?P<rid>.{0,512}?)(?P=q) (?:decode_req\.)?req\.bootstrap_room="
+    r"(?P<room>\d{1,20}|None)"
     r"(?: with exception KVTransferError\(bootstrap_room=(?:\d{1,20}|None)\): (?P<reason>.*))?")
 _RID: Final = r"(?P<q>['\"])(?P<rid>.{0,512}?)(?P=q)"
 

@@ -1,8 +1,9 @@
 """``server_args=...``: the resolved configuration, as a dataclass or a dict repr.
 
-``ServerArgs(...)`` up to 0.5.18, ``{...}`` since 0.5.19 (sglang/srt/entrypoints/engine.py). It is split at its top level by a scanner that knows Python's quotes and brackets; each value is read
-with ``ast.literal_eval`` on its own bounded text and never evaluated. What is no literal (an enum's
-``<X.Y: 'z'>``) is kept as text.
+``ServerArgs(...)`` up to 0.5.18, ``{...}`` since 0.5.19 (sglang/srt/entrypoints/engine.py). Text
+is split at its top level by a scanner that knows Python's quotes and brackets; each value is read
+with ``ast.literal_eval`` on its own bounded text and never evaluated. What is no literal (the
+``<X.Y: 'z'>`` of an enum) is kept as text.
 """
 
 from __future__ import annotations
