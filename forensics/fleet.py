@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, Final
 
 import duckdb
@@ -16,8 +17,11 @@ import queries
 from forensics.identity import Worker
 from forensics.knowledge import load_knowledge, max_req_input_len
 from forensics.response import Response
-from forensics.versions import VersionRange, infer_range, parse_build
+from forensics.versions import VersionRange, infer_range, parse_build, released_by
 
+# Wheels and announcements differ by days, and clocks may be wrong: a release counts as possible for
+# this long before its date.
+_DATE_MARGIN: Final = timedelta(days=30)
 # A decode worker prints a batch line every 40 steps while anything runs: seconds, not this long.
 SILENCE_NS: Final = 60 * 10**9
 DEFERRED_SWITCH: Final = "SGLANG_DISAGGREGATION_DEFERRED_DECODE_KV_RELEASE"
@@ -283,9 +287,7 @@ def _configure(
         stated = workers[worker_id].stated
         if "backend" in stated:
             epoch.config["disaggregation_transfer_backend"] = stated["backend"]
-        for key, value in stated.items():
-            if key.startswith("env."):
-                epoch.config[key] = value
+        epoch.config |= {name: stated[name] for name in stated if name.startswith("env.")}
 
 
 def _ref_order(ref: str) -> tuple[int, int]:
@@ -315,6 +317,10 @@ def _date(
         "FROM page_event AS p JOIN evidence AS e USING (evidence_id) "
         "JOIN worker_stream AS s USING (evidence_id, stream) "
         "WHERE e.current AND p.ev = 'header' GROUP BY 1 ORDER BY 1").fetchall())
+    last_day = {
+        (worker_id, epoch): day for worker_id, epoch, day in con.execute(
+            "SELECT worker_id, epoch, (make_timestamp_ns(max(stamp_ns)))::DATE FROM current_row "
+            "WHERE stamp_ns > 0 GROUP BY 1, 2 ORDER BY 1, 2").fetchall()}
     for (worker_id, number), epoch in epochs.items():
         texts = [
             (source, str(text)) for source, text in (
@@ -324,6 +330,11 @@ def _date(
             ) if text
         ]
         spelled = infer_range(markers[worker_id, number])
+        ran = last_day.get((worker_id, number))
+        if not texts and ran and not spelled.empty and ran <= load_knowledge().as_of:
+            # A process cannot run a release that was published after it ran.
+            dated = spelled.intersect(released_by(ran + _DATE_MARGIN))
+            spelled = spelled if dated.empty else dated
         if spelled.empty:
             epoch.contradictory = True
             spelled = VersionRange(why=spelled.why)

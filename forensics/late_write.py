@@ -120,7 +120,7 @@ def _policy(
         or "speculative_algorithm" not in epoch.config and bool(epoch.config)
     ) and radix in (False, None) and not epoch.config.get("enable_hierarchical_cache")
     return DecodePolicy(
-        worker_id=epoch.worker_id, epoch=epoch.number, state=worst.state, window=worst.window,
+        worker_id=epoch.worker_id, epoch=epoch.number, state=worst.state, window=worst.window or "none",
         why=worst.why if isinstance(worst.why, str) else "; ".join(worst.why),
         reach_ns=int(knowledge.reach_seconds(epoch.backend) * _SECOND),
         page_size=epoch.page_size,

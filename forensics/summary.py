@@ -113,8 +113,8 @@ def summarise(
 ) -> dict[str, Any]:
     """Return the object of ``summary.json``."""
     evidence = list(queries.rows(con, "evidence_list"))
-    span = tally.window or [None, None]
-    observed = tally.observed or [None, None]
+    span: list[str | None] = [*tally.window] or [None, None]
+    observed: list[str | None] = [*tally.observed] or [None, None]
     total = sum(tally.tiers.values())
     return {
         "schema": SCHEMA,
