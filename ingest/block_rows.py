@@ -109,7 +109,7 @@ def parse_request_block(formats: Sequence[LineFormat], block: Block) -> Parsed |
     parsed.batch.formats[REQUEST_LOG] = lines - len(others)
     last = block.byte_offset + block.data.rfind(b"\n", 0, len(block.data) - 1) + 1
     if not others or others[-1].byte_offset != last:
-        parsed.recent.append(Seen(last, REQUEST_LOG))
+        parsed.recent.append(Seen(last, REQUEST_LOG, 0))
     return parse_lines(formats, others, parsed)
 
 

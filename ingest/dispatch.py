@@ -34,7 +34,8 @@ MAX_JOINED_BYTES: Final = 4 * 2**20
 class Tail:
     """The last claimed line of a stream: its (joined) text, who claimed it, where it ends.
 
-    ``rejected``: it gave a reject so far, so that more of it may make a record.
+    ``rejected``: it gave a reject so far, so that more of it may make a record. ``other``: how
+    many other lines its format counted for it.
     """
 
     line: Line
@@ -42,14 +43,16 @@ class Tail:
     last_line_no: int
     joins: int = 0
     rejected: bool = False
+    other: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What became of one line: ``format`` claimed it, or '' for an other line."""
+    """What became of one line: the ``format`` that claimed it ('' for none), other lines."""
 
     byte_offset: int
     format: str
+    other: int
 
 
 @dataclass(slots=True)
@@ -88,31 +91,35 @@ def parse_lines(
             batch.reject(line, "", "NUL byte in line")
             tails[line.stream] = None
             continue
-        rejects = len(batch.rejects)
+        rejects, other = len(batch.rejects), batch.other_lines
         try:
             line_format = claim(formats, line, batch)
         except PARSER_FAULTS as error:
             # Hostile text must not stop a run; the reject makes the defect visible.
+            remove_rows(batch, line)
+            batch.other_lines = other
             batch.reject(line, "", f"its parser failed ({type(error).__name__})")
             tails[line.stream] = None
             continue
         if line_format is not None:
             name = line_format.name
             counts[name] = counts.get(name, 0) + 1
+            other = batch.other_lines - other
             tails[line.stream] = Tail(
-                line, name, line.line_no, rejected=len(batch.rejects) > rejects)
-            recent.append(Seen(line.byte_offset, name))
+                line, name, line.line_no, 0, len(batch.rejects) > rejects, other)
+            recent.append(Seen(line.byte_offset, name, other))
         elif line.stream in tails:
             tail = tails[line.stream]
             joined = tail and join(by_name, tail, line)
             if tail and joined:
                 remove_rows(batch, tail.line)
+                batch.other_lines -= tail.other
                 tails[line.stream] = joined[0]
                 merge(batch, joined[1])
             else:
                 tails[line.stream] = None
                 batch.other_lines += 1
-                recent.append(Seen(line.byte_offset, ""))
+                recent.append(Seen(line.byte_offset, "", 1))
         else:
             waiting = parsed.orphans.setdefault(line.stream, [])
             if len(waiting) < MAX_JOINS:
@@ -120,7 +127,7 @@ def parse_lines(
             else:
                 tails[line.stream] = None
                 batch.other_lines += 1
-                recent.append(Seen(line.byte_offset, ""))
+                recent.append(Seen(line.byte_offset, "", 1))
     return parsed
 
 
@@ -150,7 +157,8 @@ def join(
     if rejected and not tail.rejected:
         # A record is not given up for a longer text that is none.
         return None
-    return Tail(whole, tail.format, line.line_no, tail.joins + 1, rejected), scratch
+    longer = Tail(whole, tail.format, line.line_no, tail.joins + 1, rejected, scratch.other_lines)
+    return longer, scratch
 
 
 def _continues(line_format: LineFormat, previous: Line, line: Line) -> bool:
@@ -176,13 +184,14 @@ def stitch(
         for line in lines:
             joined = tail and join(by_name, tail, line)
             if tail and joined:
+                parsed.batch.other_lines += joined[0].other - tail.other
                 tail = joined[0]
                 replaced[stream] = (tail.line, joined[1])
             else:
                 tail = None
                 parsed.batch.other_lines += 1
                 if len(parsed.recent) < RECENT_LINES:
-                    parsed.recent.appendleft(Seen(line.byte_offset, ""))
+                    parsed.recent.appendleft(Seen(line.byte_offset, "", 1))
         if tail is None:
             carried.pop(stream, None)
         else:
@@ -199,7 +208,8 @@ def stitch(
 
 
 def merge(batch: Batch, other: Batch) -> None:
-    """Append the rows, rejects and tables of ``other``."""
+    """Append the rows, rejects, tables and other lines of ``other``."""
+    batch.other_lines += other.other_lines
     for table, rows in other.rows.items():
         batch.rows.setdefault(table, []).extend(rows)
     batch.rejects.extend(other.rejects)

@@ -116,11 +116,12 @@ class FileRun:
         before, other = Counter(self.counts), self.other
         for seen in self.recent:
             if seen.byte_offset >= row.committed_offset:
-                if seen.format:
-                    before[seen.format] -= 1
-                else:
-                    other -= 1
-        row.committed_counts = to_json({"formats": +before, "other": other})
+                before[seen.format] -= 1
+                other -= seen.other
+        if row.committed_offset == 0:
+            row.committed_counts = None
+        else:
+            row.committed_counts = to_json({"formats": +before, "other": other})
 
     def _take_back(self, stream: str, byte_offset: int) -> None:
         row = self.evidence

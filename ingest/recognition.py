@@ -11,7 +11,7 @@ from ingest.block_rows import claims_any
 from ingest.blocks import Block, decode_evidence
 from ingest.records import DocumentFormat, Line
 from ingest.registry import Registry
-from ingest.wrappers import detect_wrapper
+from ingest.wrappers import Wrapper, detect_wrapper
 
 # A document or a wrapper shows in the first 64 KiB; a line of a known format has to come within
 # the first MiB (a boot log starts with warnings and banners).
@@ -42,12 +42,17 @@ def recognise(formats: Registry, head: bytes, name: str) -> Kind:
             best = (match.confidence, document)
     if best is not None:
         return Kind(best[1], detect_wrapper(b"").name, False)
-    wrapper = detect_wrapper(sniffed).name
+    wrapper = wrapper_of(head).name
     known = claims_any(formats.lines, _peel(sniffed))
     if not known and len(head) > SNIFF_BYTES:
         # Only a file that begins with other text is looked at further.
         known = claims_any(formats.lines, _peel(head))
     return Kind(None, wrapper, known)
+
+
+def wrapper_of(head: bytes) -> Wrapper:
+    """A new wrapper for the file whose (decoded) beginning this is."""
+    return detect_wrapper(head[:SNIFF_BYTES])
 
 
 def decode_head(head: bytes) -> bytes:
@@ -59,6 +64,6 @@ def decode_head(head: bytes) -> bytes:
 def _peel(head: bytes) -> Iterator[Line]:
     """The whole lines of a file's beginning; a beginning without line end is one line."""
     whole = head[:head.rfind(b"\n") + 1] or head
-    wrapper = detect_wrapper(head[:SNIFF_BYTES])
+    wrapper = wrapper_of(head)
     yield from wrapper.peel(Block(whole, 0, 1))
     yield from wrapper.flush()

@@ -12,7 +12,7 @@ from ingest.blocks import Block, decode_evidence, encoding_of, read_blocks
 from ingest.dispatch import PARSER_FAULTS, Parsed
 from ingest.file_run import BlockEnd, FileRun
 from ingest.reading import HashingStream, RestOf
-from ingest.recognition import Kind
+from ingest.recognition import Kind, decode_head, wrapper_of
 from ingest.records import DocumentFormat, Line
 from ingest.session import Session
 from ingest.sources import Source
@@ -32,7 +32,7 @@ def read_lines(
     Returns what went wrong while reading, '' if nothing did.
     """
     row = run.evidence
-    wrapper = detect_wrapper(head) if kind.wrapper != PLAIN else None
+    wrapper = wrapper_of(decode_head(head)) if kind.wrapper != PLAIN else None
     # Transcoded text does not stand in the file as it is parsed.
     as_is = source.plain and not encoding_of(head).startswith("utf-16")
     path = str(source.path) if as_is else None
@@ -40,16 +40,22 @@ def read_lines(
     blocks = read_blocks(text, session.limits, start_offset=row.committed_offset,
                          start_line=row.committed_line)
     for block in blocks:
-        deliver = _deliverer(session, run, _block_end(block, stream), len(block.data))
+        lines: tuple[Line, ...] = ()
+        if kind.lines and wrapper is not None:
+            lines = tuple(wrapper.peel(block))
+            if block.final:
+                lines += tuple(wrapper.flush())
+        end = _block_end(block, stream)
+        if wrapper is not None:
+            # Whatever a wrapper still holds is not told: it is read again from the beginning.
+            end = replace(end, safe_offset=0, safe_line=1)
+        deliver = _deliverer(session, run, end, len(block.data))
         if not kind.lines:
             session.lane.call(partial(deliver, BlockRows(Parsed(), [], Period())))
         elif wrapper is None:
             session.lane.submit(Task(block), deliver,
                                 None if block.skipped else path)
         else:
-            lines = tuple(wrapper.peel(block))
-            if block.final:
-                lines += tuple(wrapper.flush())
             session.lane.submit(
                 Task(replace(block, data=b""), lines), deliver)
         if source.plain:

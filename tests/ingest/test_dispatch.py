@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from toy_formats import TOYS
 
@@ -41,9 +41,10 @@ def _in_blocks(lines: list[Line], cuts: list[int]) -> tuple[list[tuple[Any, ...]
         parsed = parse_lines(FORMATS, lines[start:end])
         for line, replacement in stitch(FORMATS, carried, parsed, lines[end - 1].line_no):
             for batch in batches:
+                place = (line.byte_offset, line.stream)
                 for rows in batch.rows.values():
-                    rows[:] = [r for r in rows if (r["byte_offset"], r["stream"])
-                               != (line.byte_offset, line.stream)]
+                    rows[:] = [r for r in rows if (r["byte_offset"], r["stream"]) != place]
+                batch.rejects = [r for r in batch.rejects if (r.byte_offset, r.stream) != place]
             batches.append(replacement)
         batches.append(parsed.batch)
     return _rows(batches), sum(batch.other_lines for batch in batches)
@@ -99,6 +100,7 @@ def test_leading_tail_without_its_record_is_an_other_line() -> None:
 _TEXT = st.sampled_from(["[1] a ", "[2] bb 3", "  c ", "  d 9", "GET /p 200", "noise", "[bad", ""])
 
 
+@settings(max_examples=400)
 @given(st.lists(st.tuples(st.sampled_from(["", "s", "t"]), _TEXT), min_size=1, max_size=40),
        st.lists(st.integers(1, 39), max_size=6))
 def test_rows_do_not_depend_on_where_blocks_are_cut(
