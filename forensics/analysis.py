@@ -77,7 +77,7 @@ def _judge_all(
     con.execute("CREATE OR REPLACE TABLE verdict (response_id BIGINT, tier VARCHAR, "
                 "probability DOUBLE, low DOUBLE, high DOUBLE, level VARCHAR, mechanisms VARCHAR, "
                 "reasons VARCHAR, codes VARCHAR[])")
-    total = con.execute("SELECT count(*) FROM response").fetchone()
+    total = int(con.execute("SELECT count(*) FROM response").fetchall()[0][0])
     exposed: list[dict[str, Any]] = []
     done = 0
     source = responses(con)
@@ -91,7 +91,7 @@ def _judge_all(
         con.execute("INSERT INTO verdict SELECT * FROM _incoming")
         con.unregister("_incoming")
         done += len(chunk)
-        tell("verdicts", done, total[0] if total else done)
+        tell("verdicts", done, total)
     return exposed
 
 

@@ -101,9 +101,9 @@ def _snapshots(con: duckdb.DuckDBPyConnection) -> dict[Key, dict[str, str]]:
     """Return mode and port of every server_info-like snapshot, by stream."""
     found: dict[Key, dict[str, str]] = defaultdict(dict)
     for evidence_id, stream, key, value in con.execute(
-        "SELECT c.evidence_id, c.stream, c.key, max(c.value) FROM config_entry AS c "
-        "JOIN evidence AS e USING (evidence_id) WHERE e.current "
-        "AND c.source IN ('server_info', 'loads', 'model_info') "
+        "SELECT e.evidence_id, c.stream, c.key, max(c.value) FROM config_entry AS c "
+        "JOIN evidence AS e ON coalesce(e.duplicate_of, e.evidence_id) = c.evidence_id "
+        "WHERE (e.current OR e.duplicate_of IS NOT NULL) AND c.source IN ('server_info', 'loads', 'model_info') "
         "AND c.key IN ('disaggregation_mode', 'disaggregation.mode', 'port') GROUP BY ALL "
         "ORDER BY ALL"
     ).fetchall():

@@ -181,11 +181,12 @@ def _fleet_transfer(con: duckdb.DuckDBPyConnection) -> tuple[int, float]:
     """Return (median time of one hand-off in ns, share of failed transfers) of this fleet."""
     row = con.execute(
         "SELECT median(1e6 * sent_mb / speed_gb_s)::BIGINT FROM prefill_use "
-        "WHERE sent_mb > 0 AND speed_gb_s > 0").fetchone()
-    transfer_ns = int(row[0]) if row and row[0] else _DEFAULT_TRANSFER_NS
+        "WHERE sent_mb > 0 AND speed_gb_s > 0").fetchall()[0]
+    transfer_ns = int(row[0]) if row[0] else _DEFAULT_TRANSFER_NS
     row = con.execute(
-        "SELECT count_if(failed_lo IS NOT NULL) / nullif(count(*), 0) FROM decode_use").fetchone()
-    share = float(row[0]) if row and row[0] is not None else 0.0
+        "SELECT count_if(failed_lo IS NOT NULL) / nullif(count(*), 0) FROM decode_use"
+    ).fetchall()[0]
+    share = float(row[0]) if row[0] is not None else 0.0
     return max(transfer_ns, 1), min(1.0, max(_LEAST_TAIL, share))
 
 

@@ -20,6 +20,9 @@ from forensics.knowledge import load_knowledge
 from forensics.tiers import EXPOSED, LATE_WRITE, MECHANISMS, Tier
 
 SCHEMA: Final = "palimpsest/summary/1"
+# The role whose build decides a mechanism; None: both do.
+_DECIDES: Final = {"stale_handoff": "prefill", "truncated_handoff": "prefill", "late_write": None,
+                   "metadata_collision": "decode"}
 
 
 @dataclass(slots=True)
@@ -203,6 +206,7 @@ def _fleet(analysis: Analysis) -> list[dict[str, Any]]:
             "switches": last.switches(),
             "knowledge": {
                 mechanism: _known(mechanism, last) for mechanism in MECHANISMS
+                if _DECIDES[mechanism] in (worker.role, None) or worker.role == "unknown"
             },
             "evidence": list(last.evidence),
             "log": _log(analysis, worker_id, last.number),
@@ -222,7 +226,8 @@ def _known(mechanism: str, epoch: Epoch) -> dict[str, str]:
             note = "assumes the build's default of deferred release, which nothing records: "
         found = knowledge.lookup_late_write(epoch.version, epoch.version, epoch.backend, switch)
     else:
-        found = knowledge.lookup(mechanism, epoch.version, epoch.backend, epoch.model_state, {})
+        found = knowledge.lookup(mechanism, epoch.version, epoch.backend, epoch.model_state,
+                                 {"allow_auto_truncate": epoch.truncates})
     why = found.why if isinstance(found.why, str) else "; ".join(found.why)
     return {"state": found.state, "why": note + why}
 

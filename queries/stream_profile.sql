@@ -20,7 +20,14 @@
 --            request asked for more; no other role does that with finish type 'length'
 -- misses:    roles of streams that print none of these lines
 WITH live AS (
-    SELECT evidence_id, name FROM evidence WHERE "current"
+    SELECT evidence_id, name FROM evidence WHERE "current" OR duplicate_of IS NOT NULL
+),
+-- Two workers may give the same snapshot, byte for byte: it is stored once and belongs to both.
+config_file AS (
+    SELECT e.evidence_id AS file_id, c.evidence_id, c.stream, c.byte_offset
+    FROM config_entry AS c
+    JOIN evidence AS e ON coalesce(e.duplicate_of, e.evidence_id) = c.evidence_id
+    WHERE c.source IN ('server_info', 'loads', 'model_info')
 ),
 fact AS (
     SELECT evidence_id, stream, 'engine' AS family, role, room, byte_offset, stamp_ns
@@ -54,9 +61,7 @@ fact AS (
     UNION ALL
     SELECT evidence_id, stream, 'router', NULL, NULL, byte_offset, stamp_ns FROM router_event
     UNION ALL
-    SELECT evidence_id, stream, 'config', NULL, NULL, byte_offset, NULL
-    FROM config_entry
-    WHERE source IN ('server_info', 'loads', 'model_info')
+    SELECT file_id, stream, 'config', NULL, NULL, byte_offset, NULL FROM config_file
     UNION ALL
     SELECT evidence_id, stream, 'metric', NULL, NULL, byte_offset, NULL FROM metric
     UNION ALL

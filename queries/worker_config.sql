@@ -27,8 +27,9 @@ SELECT
     arg_max(c.value, c.snapshot),
     arg_max(c.evidence_id::VARCHAR || ':' || c.byte_offset::VARCHAR, c.snapshot)
 FROM config_entry AS c
-JOIN evidence AS e USING (evidence_id)
-JOIN worker_stream AS s ON s.evidence_id = c.evidence_id AND s.stream = c.stream
-WHERE e."current" AND c.source IN ('server_info', 'loads', 'model_info')
+JOIN evidence AS e ON coalesce(e.duplicate_of, e.evidence_id) = c.evidence_id
+JOIN worker_stream AS s ON s.evidence_id = e.evidence_id AND s.stream = c.stream
+WHERE (e."current" OR e.duplicate_of IS NOT NULL)
+    AND c.source IN ('server_info', 'loads', 'model_info')
 GROUP BY ALL
 ORDER BY ALL

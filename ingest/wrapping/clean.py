@@ -22,7 +22,7 @@ _OPENED: Final = re.compile(
     rb"(?: (?:DP|PP|ATTN_CP|MOE_DP|TP|EP)\d{1,5}){0,8}(?: encode_\w{1,40}(?:\[\d{1,5}\])?)?\] "
 )
 # Bold markdown around a line, or around its prefix only.
-_BOLD_LINE: Final = re.compile(rb"\*\*(?=[\[{\d])(.*?)(?:\*\*)?\s*\Z", re.DOTALL)
+_BOLD_LINE: Final = re.compile(rb"\*\*[\[{\d]")
 _BOLD_PREFIX: Final = re.compile(rb"\*\*(\[[^\]*]{1,120}\])\*\*")
 
 
@@ -41,8 +41,8 @@ def clean(raw: bytes) -> bytes:
         prefix = _BOLD_PREFIX.match(raw)
         if prefix is not None:
             raw = prefix[1] + raw[prefix.end():]
-        elif (line := _BOLD_LINE.match(raw)) is not None:
-            raw = line[1]
+        elif _BOLD_LINE.match(raw) is not None:
+            raw = raw[2:].rstrip().removesuffix(b"**")
     if raw.startswith(b"20") and _OPENED.match(raw) is not None:
         raw = b"[" + raw
     return raw
