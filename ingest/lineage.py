@@ -78,7 +78,12 @@ class Lineage:
 
 def owns_rows(row: Evidence) -> bool:
     """Whether the row stands for bytes of its own, not for a copy or an unreadable file."""
-    return row.duplicate_of is None and row.status != "unreadable"
+    return row.duplicate_of is None and row.parser_version is not None
+
+
+def is_listing(row: Evidence) -> bool:
+    """Whether the row only says that a file was a copy: it was never parsed."""
+    return row.parser_version is None and row.status != "unreadable"
 
 
 def decide(lineage: Lineage, place: Place, like: Likeness | None) -> Decision:
@@ -89,13 +94,14 @@ def decide(lineage: Lineage, place: Place, like: Likeness | None) -> Decision:
     unread = [row for row in held if owns_rows(row) and not row.ingested_bytes]
     if like is None:
         return _unlike(held, unread)
-    same_place = [row for row in like.equal if row in at_path]
+    same_place = [row for row in like.equal if row in at_path
+                  and not (is_listing(row) and row.duplicate_of is None)]
     if same_place:
         return _known(lineage, same_place[-1])
     whole = [row for row in like.equal if owns_rows(row) and row.ingested_bytes]
     if whole:
         original = whole[0]
-        if original.evidence_id in lineage.seen:
+        if original.evidence_id in lineage.seen or any(map(is_listing, at_path)):
             return Copy(original, "duplicate")
         move(lineage, original, place)
         return _known(lineage, original)
@@ -140,12 +146,15 @@ def settle(lineage: Lineage, holder: Evidence) -> None:
             continue
         row.current = False
         row.status = "superseded"
+        if is_listing(row):
+            # The file is no longer a copy, and what it was a copy of says nothing about it.
+            row.duplicate_of = None
         lineage.put(row)
 
 
 def revive(lineage: Lineage, row: Evidence) -> None:
     """Make evidence current again whose bytes were given again."""
-    if row.duplicate_of is None and not row.current and row.complete:
+    if owns_rows(row) and not row.current and row.complete:
         row.current = True
         row.status = settled_status(row)
         lineage.put(row)
@@ -177,9 +186,6 @@ def _known(lineage: Lineage, row: Evidence) -> Decision:
     if row.duplicate_of is not None:
         original = lineage.kin.rows[row.duplicate_of]
         revive(lineage, original)
-        if row.status == "superseded":
-            row.status = "duplicate"
-            lineage.put(row)
         return Unchanged(row, duplicate=True)
     if row.parser_version != lineage.parser_version:
         return Continue(row, from_zero=True)

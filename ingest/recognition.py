@@ -46,7 +46,9 @@ def recognise(formats: Registry, head: bytes, name: str) -> Kind:
     known = claims_any(formats.lines, _peel(sniffed))
     if not known and len(head) > SNIFF_BYTES:
         # Only a file that begins with other text is looked at further.
-        known = claims_any(formats.lines, _peel(head))
+        lines = list(_peel(head))
+        # A wrapper that is one large document shows its lines only when it is read whole.
+        known = claims_any(formats.lines, lines) or (not lines and len(head) >= HEAD_LIMIT_BYTES)
     return Kind(None, wrapper, known)
 
 

@@ -15,6 +15,7 @@ from ingest.lineage import (
     Place,
     Unchanged,
     decide,
+    is_listing,
     owns_rows,
     revive,
     settle,
@@ -236,7 +237,7 @@ def _record_copy(
     lineage.seen.add(original.evidence_id)
     revive(lineage, original)
     at_path = lineage.kin.at_path(place.path, place.member)
-    listings = [row for row in at_path if row.parser_version is None]
+    listings = [row for row in at_path if is_listing(row)]
     held = [row for row in at_path if owns_rows(row) and row is not original]
     evidence_id = listings[-1].evidence_id if listings else lineage.kin.next_id
     row = Evidence(

@@ -18,7 +18,7 @@ from ingest.session import Session
 from ingest.sources import Source
 from ingest.store import interrupts_deferred
 from ingest.workers import Task
-from ingest.wrappers import detect_wrapper
+from ingest.wrappers import Wrapper, detect_wrapper
 
 # Name of the wrapper that is none.
 PLAIN: Final = detect_wrapper(b"").name
@@ -40,15 +40,13 @@ def read_lines(
     blocks = read_blocks(text, session.limits, start_offset=row.committed_offset,
                          start_line=row.committed_line)
     for block in blocks:
+        end = _block_end(block, stream)
         lines: tuple[Line, ...] = ()
-        if kind.lines and wrapper is not None:
+        if wrapper is not None:
             lines = tuple(wrapper.peel(block))
+            end = _held_back(end, wrapper)
             if block.final:
                 lines += tuple(wrapper.flush())
-        end = _block_end(block, stream)
-        if wrapper is not None:
-            # Whatever a wrapper still holds is not told: it is read again from the beginning.
-            end = replace(end, safe_offset=0, safe_line=1)
         deliver = _deliverer(session, run, end, len(block.data))
         if not kind.lines:
             session.lane.call(partial(deliver, BlockRows(Parsed(), [], Period())))
@@ -114,6 +112,17 @@ def _deliverer(
             session.flush_if_full()
 
     return deliver
+
+
+def _held_back(end: BlockEnd, wrapper: Wrapper) -> BlockEnd:
+    """A continuation reads again from the first line that the wrapper still holds."""
+    pending = getattr(wrapper, "pending", None)
+    # A wrapper that cannot tell is read again from the beginning.
+    held = pending() if pending is not None else (0, 1)
+    if held is None:
+        return end
+    offset, line_no = min((end.safe_offset, end.safe_line), held)
+    return replace(end, safe_offset=offset, safe_line=line_no)
 
 
 def _block_end(block: Block, stream: HashingStream) -> BlockEnd:

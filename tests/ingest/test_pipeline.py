@@ -162,6 +162,30 @@ def test_identical_bytes_are_counted_once(tmp_path: Path) -> None:
     assert len(facts(tmp_path / "case", current=False)) == 60
 
 
+def test_copy_that_changes_is_no_copy_any_more(tmp_path: Path) -> None:
+    original = write(tmp_path / "in" / "a" / "info", "#toy\nx\n")
+    copy = write(tmp_path / "in" / "b" / "info", "#toy\nx\n")
+    columns = "evidence_id, current, duplicate_of, version_of, status"
+    run(tmp_path / "case", tmp_path / "in")
+    assert evidence(tmp_path / "case", columns) == [
+        (1, True, None, None, "ok"), (2, False, 1, None, "duplicate")]
+    write(copy, "#toy\ny\n")
+    run(tmp_path / "case", tmp_path / "in")
+    changed = [(1, True, None, None, "ok"), (2, False, None, None, "superseded"),
+               (3, True, None, 2, "ok")]
+    assert evidence(tmp_path / "case", columns) == changed
+    run(tmp_path / "case", tmp_path / "in")
+    assert evidence(tmp_path / "case", columns) == changed
+    write(copy, "#toy\nx\n")
+    for _ in range(2):
+        run(tmp_path / "case", copy)
+        run(tmp_path / "case", original)
+        assert evidence(tmp_path / "case", columns) == [
+            (1, True, None, None, "ok"), (2, False, 1, 3, "duplicate"),
+            (3, False, None, 2, "superseded")]
+    assert len(facts(tmp_path / "case")) == 1
+
+
 def test_later_copy_that_has_grown_stands_for_the_earlier_one(tmp_path: Path) -> None:
     write(tmp_path / "in" / "1" / "a.log", log(1, 50))
     write(tmp_path / "in" / "2" / "a.log", log(1, 60))
