@@ -52,16 +52,17 @@ def plain_lines(block: Block) -> Iterable[Line]:
     """The block's physical lines, cleaned; the fast path of files without a wrapper."""
     data = block.data
     raws = _split(data)
-    offsets = map(add, accumulate(map(len, raws), initial=0), count(block.byte_offset))
+    offsets: Iterable[int] = map(
+        add, accumulate(map(len, raws), initial=0), count(block.byte_offset))
     # The offsets are those of the uncleaned text: they have to be taken before it changes.
     if b"\x1b" in data or b"\r" in data:
-        offsets = iter(list(offsets))
+        offsets = list(offsets)
         raws = list(map(clean, raws))
     elif _may_change(data):
-        offsets = iter(list(offsets))
+        offsets = list(offsets)
         raws = [clean(raw) if raw.startswith((b"20", b"**")) else raw for raw in raws]
     if block.byte_offset == 0 and data.startswith(BOM):
-        offsets = iter(list(offsets))
+        offsets = list(offsets)
         raws[0] = clean(raws[0][len(BOM):])
     return map(Line, raws, count(block.first_line_no), offsets)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import date
 from functools import lru_cache
 from typing import Final
 
@@ -12,19 +12,28 @@ STAMP: Final = (
     rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)"
 )
 _PARTS: Final = re.compile(
-    rb"(\d{4}-\d\d-\d\d)[T ](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)\Z"
+    rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d):(\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:?\d\d)\Z"
 )
 _MAX_NS: Final = 2**63 - 1
+_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 
 
-@lru_cache(maxsize=256)
-def _day_s(day: bytes) -> int | None:
-    """Epoch seconds at which a calendar day begins; None if there is no such day."""
+@lru_cache(maxsize=1024)
+def _minute_s(minute: bytes, zone: bytes) -> int | None:
+    """Epoch seconds at which a minute begins; None if there is no such minute."""
     try:
-        moment = datetime.strptime(day.decode(), "%Y-%m-%d").replace(tzinfo=UTC)
+        day = date.fromisoformat(minute[:10].decode())
+        hours, minutes = int(minute[11:13]), int(minute[14:16])
     except ValueError:
         return None
-    return int(moment.timestamp())
+    if hours > 23 or minutes > 59:
+        return None
+    seconds = (day.toordinal() - _EPOCH_DAY) * 86400 + hours * 3600 + minutes * 60
+    if zone != b"Z":
+        digits = zone[1:].replace(b":", b"")
+        offset = int(digits[:2]) * 3600 + int(digits[2:]) * 60
+        seconds += offset if zone[:1] == b"-" else -offset
+    return seconds
 
 
 def epoch_ns(stamp: bytes) -> int | None:
@@ -32,16 +41,12 @@ def epoch_ns(stamp: bytes) -> int | None:
     match = _PARTS.match(stamp)
     if match is None:
         return None
-    day, hour, minute, second, fraction, zone = match.groups()
-    start = _day_s(day)
-    if start is None or int(hour) > 23 or int(minute) > 59 or int(second) > 60:
+    minute, second, fraction, zone = match.groups()
+    start = _minute_s(minute, zone)
+    if start is None or second > b"60":
         return None
-    seconds = start + int(hour) * 3600 + int(minute) * 60 + int(second)
-    if zone != b"Z":
-        digits = zone[1:].replace(b":", b"")
-        offset = int(digits[:2]) * 3600 + int(digits[2:]) * 60
-        seconds += offset if zone[:1] == b"-" else -offset
-    return in_range(seconds * 10**9 + (int(fraction.ljust(9, b"0")) if fraction else 0))
+    nanos = (start + int(second)) * 10**9
+    return in_range(nanos + int(fraction.ljust(9, b"0")) if fraction else nanos)
 
 
 def in_range(value: int) -> int | None:
