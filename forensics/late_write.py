@@ -6,7 +6,8 @@ inside the bounds 0..1 that the records leave open. Replay and page traces narro
 
 Model of one (recipient, trigger) pair: overlap = 1 - (1 - r/n)^k for k pages taken after r of n pages
 were released; survival S(t) = (1 - w) * max(0, 1 - t/c) + w * max(0, 1 - t/R) with c the time of one
-transfer in this fleet, R the planning bound and w the share of failed transfers (at least 1 %).
+transfer in this fleet, R the planning bound and w the share of transfers that failed in sending (at least 1 %; 1 for a trigger
+that failed so itself).
 """
 
 from __future__ import annotations
@@ -157,8 +158,8 @@ def overlaps(
         "JOIN late_trigger AS t ON t.use_id = c.trigger_id ORDER BY c.use_id, c.trigger_id")
     while chunk := result.fetchmany(4096):
         for use_id, worker_id, taken, prompt, released, gap, unbounded, timed_out, refs in chunk:
-            p = _pair(taken, prompt, released, pool_pages.get(worker_id), gap, transfer_ns, tail,
-                      reach.get(worker_id, 60 * _SECOND))
+            p = _pair(taken, prompt, released, pool_pages.get(worker_id), gap, transfer_ns,
+                      1.0 if unbounded else tail, reach.get(worker_id, 60 * _SECOND))
             before = folded.get(use_id) or Overlap(0, 0, 0, 0.0, ())
             evidence = before.evidence
             if before.n_triggers < 8:
@@ -184,8 +185,8 @@ def _fleet_transfer(con: duckdb.DuckDBPyConnection) -> tuple[int, float]:
         "WHERE sent_mb > 0 AND speed_gb_s > 0").fetchall()[0]
     transfer_ns = int(row[0]) if row[0] else _DEFAULT_TRANSFER_NS
     row = con.execute(
-        "SELECT count_if(failed_lo IS NOT NULL) / nullif(count(*), 0) FROM decode_use"
-    ).fetchall()[0]
+        "SELECT (SELECT count_if(beyond_bound) FROM late_trigger) / nullif(count(*), 0) "
+        "FROM decode_use").fetchall()[0]
     share = float(row[0]) if row[0] is not None else 0.0
     return max(transfer_ns, 1), min(1.0, max(_LEAST_TAIL, share))
 

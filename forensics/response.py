@@ -44,6 +44,7 @@ class Response:
     failed_lo: int | None
     failed_reason: str | None
     handshake_lo: int | None
+    http_refused: bool | None
     detector: str | None
     validator: str | None
     finish_type: str | None
@@ -90,8 +91,11 @@ class Response:
         """True if a record says that decode returned nothing for this use.
 
         A failed transfer or handshake ends the use before decode appended any token. An answer
-        that merely has no end on record is not one of these: tokens may have been streamed.
+        that merely has no end on record is not one of these: tokens may have been streamed. What
+        the HTTP layer refused never reached the scheduler.
         """
+        if self.http_refused:
+            return True
         if self.output_high is not None:
             return self.output_high == 0 and (
                 bool(self.has_end) or self.failed_lo is not None or self.handshake_lo is not None

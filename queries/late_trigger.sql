@@ -1,5 +1,5 @@
 -- question:  Which decode uses may have given their pages back while a write was outstanding?
--- inputs:    decode_use, handoff, prefill_use, decode_policy
+-- inputs:    decode_use, handoff, prefill_use, decode_policy, http_refusal
 -- params:    $never         largest time, ns: the end of a window that nothing bounds
 --            $longest_wait  longest time that a use waits for its transfer, ns: bootstrap plus
 --                           waiting timeout
@@ -22,7 +22,8 @@
 --            refs         VARCHAR[] evidence
 -- assumes:   the 'Decode transfer failed' line is written in the pass that frees the pages
 --            (engine-telemetry.md, section 5.3); nothing was written for a use that failed in the
---            handshake; a prefill that reports megabytes sent had ended its transfer
+--            handshake; a prefill that reports megabytes sent had ended its transfer; a prefill
+--            whose ReqTimeStats show no forward pass sent nothing
 -- misses:    uses whose every line is lost
 WITH ended AS (
     SELECT
@@ -32,6 +33,10 @@ WITH ended AS (
         o.reach_ns,
         o.deferred_proven,
         coalesce(d.output_high, 0) > 0 OR d.commit_lo IS NOT NULL AS committed,
+        -- Prefill refused the request or dropped it before its forward pass: no page was ever sent.
+        coalesce(NOT p.forwarded AND p.output_high = 0, false)
+            OR coalesce(p.validator IS NOT NULL AND p.finish_type = 'abort', false)
+            OR d.use_id IN (SELECT use_id FROM http_refusal) AS nothing_sent,
         regexp_matches(
             coalesce(d.failed_reason, '') || ' ' || coalesce(p.failed_reason, ''),
             'Failed to send|Failed to get kvcache|timeout|timed out after|is not alive|transport'
@@ -47,6 +52,7 @@ classed AS (
     SELECT
         *,
         CASE
+            WHEN nothing_sent THEN NULL
             WHEN failed_lo IS NOT NULL OR timeout_lo IS NOT NULL THEN 'failed'
             WHEN committed OR handshake_lo IS NOT NULL OR coalesce(p_sent_mb, 0) > 0 THEN NULL
             WHEN has_end AND alloc_lo IS NULL AND has_stats THEN NULL

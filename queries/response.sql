@@ -1,5 +1,5 @@
 -- question:  What do both roles record of every response?
--- inputs:    decode_use, prefill_use, handoff, bootstrap_worker, router_request
+-- inputs:    decode_use, prefill_use, handoff, bootstrap_worker, router_request, http_refusal
 -- grain:     one row per decode-side use of a room, plus one per room that only prefill recorded
 -- columns:   response_id        BIGINT   number of the response
 --            decode_worker_id   INTEGER  decode worker; NULL if no decode log names the room
@@ -7,6 +7,7 @@
 --            prefill_seen       BOOLEAN  a prefill record of this use exists
 --            p_*                         the prefill side's columns of use.sql
 --            http_status        INTEGER  status that the router answered
+--            http_refused       BOOLEAN  decode's HTTP layer refused it before any page was taken
 --            request_id         VARCHAR  id that the client or router gave
 --            ...                         the decode side's columns of use.sql
 -- assumes:   x-request-id is the router's request_id
@@ -59,6 +60,8 @@ SELECT
         AS response_id,
     n.*,
     q.status_code AS http_status,
-    q.refs AS router_refs
+    q.refs AS router_refs,
+    f.use_id IS NOT NULL AS http_refused
 FROM named AS n
+LEFT JOIN http_refusal AS f ON f.use_id = n.use_id
 LEFT JOIN router_request AS q ON q.request_id = n.request_id

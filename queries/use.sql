@@ -24,6 +24,7 @@
 --            commit_hi       BIGINT   end of the transfer, upper end
 --            sent_mb         DOUBLE   megabytes that prefill says it sent
 --            speed_gb_s      DOUBLE   transfer speed that prefill says
+--            forwarded       BOOLEAN  ReqTimeStats shows a forward pass; NULL without the line
 --            transfer_ms     DOUBLE   transfer duration on decode
 --            failed_lo       BIGINT   'transfer failed' line, lower end
 --            failed_hi       BIGINT   'transfer failed' line, upper end
@@ -148,6 +149,8 @@ SELECT
     ))::BIGINT + 2000000 AS commit_hi,
     max(stats.total_mb) AS sent_mb,
     max(stats.speed_gb_s) AS speed_gb_s,
+    bool_or(coalesce(stats.forward_ms, 0) > 0 OR stats.output_len > 0)
+        FILTER (source = 'stats') AS forwarded,
     max(stats.transfer_ms) AS transfer_ms,
     min(t_lo) FILTER (source IN ('decode_transfer_failed', 'prefill_transfer_failed'))
         AS failed_lo,
