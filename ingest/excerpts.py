@@ -1,0 +1,279 @@
+"""Evidence ids -> the log lines behind them, read again from the evidence and redacted.
+
+A line is shown only while its file still holds the bytes that the case was made from; otherwise a
+note says why it is not. Judges nothing and never fails for what became of a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+
+from ingest.archives import explain
+from ingest.blocks import (
+    Block,
+    Readable,
+    decode_evidence,
+    encoding_of,
+    read_blocks,
+    same_prefix,
+)
+from ingest.case_errors import DATABASE
+from ingest.excerpt_text import CONFIG_KEYS, line_text
+from ingest.limits import Limits
+from ingest.reading import READ_ERRORS, HashingStream
+from ingest.records import TABLES
+from ingest.sources import Source
+from ingest.wrappers import Wrapper, detect_wrapper
+
+_ID: Final = re.compile(r"(\d{1,9}):(\d{1,18})")
+_HEAD_BYTES: Final = 65536
+# Reading goes on until the digest vouches for a line: small blocks read little beyond it.
+_BLOCK_BYTES: Final = 1 << 20
+# Rows of one line that are looked at; a batched request can have thousands.
+_MAX_ROWS: Final = 200
+_GONE: Final = "The file is no longer where it was read; the line cannot be shown."
+_CHANGED: Final = ("The file no longer holds what it held when it was read; its line is not shown.")
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """One line of evidence as it may be shown.
+
+    ``line_no`` is 1-based, 0 if unknown; ``byte_offset`` counts decompressed bytes; ``sha256`` is
+    that of the whole file when it was read. ``text`` is '' where ``note`` says why.
+    """
+
+    evidence_id: int
+    name: str
+    line_no: int
+    byte_offset: int
+    sha256: str | None
+    text: str
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """What the case holds of one file."""
+
+    evidence_id: int
+    name: str
+    path: str
+    member: str | None
+    sha256: str | None
+    checkpoints: bytes
+    size_bytes: int
+    packed: bool
+
+
+@dataclass(slots=True)
+class _Found:
+    """A line read again; ``end`` is the number of bytes that have to be vouched for."""
+
+    line_no: int
+    physical: bytes
+    raw: bytes | None
+    end: int
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What one pass over a file gave."""
+
+    found: dict[int, _Found] = field(default_factory=dict)
+    proven: int = 0
+    failure: str = ""
+
+
+def read_excerpts(con: duckdb.DuckDBPyConnection, ids: Iterable[str]) -> dict[str, Excerpt]:
+    """Return the excerpt of every evidence id ('FILE:OFFSET'); each file is read at most once.
+
+    Ids that name nothing get an excerpt whose note says so.
+    """
+    wanted: dict[int, dict[int, str]] = {}
+    result: dict[str, Excerpt] = {}
+    for name in sorted(set(ids)):
+        match = _ID.fullmatch(name)
+        if match is None:
+            result[name] = Excerpt(0, "", 0, 0, None, "", "This is no evidence id.")
+        else:
+            wanted.setdefault(int(match[1]), {})[int(match[2])] = name
+    if not wanted:
+        return result
+    files = _files(con, sorted(wanted))
+    facts = _facts(con, wanted)
+    copies = _copies(con)
+    for evidence_id, names in sorted(wanted.items()):
+        file = files.get(evidence_id)
+        if file is None:
+            result.update({name: Excerpt(evidence_id, "", 0, offset, None, "",
+                                         "The case has no such file.")
+                           for offset, name in names.items()})
+            continue
+        reading = _read(file, sorted(names), copies)
+        for offset, name in names.items():
+            result[name] = _excerpt(file, offset, reading, facts.get((evidence_id, offset), {}))
+    return result
+
+
+def _excerpt(
+    file: _File, offset: int, reading: _Reading, facts: dict[str, list[dict[str, Any]]]
+) -> Excerpt:
+    line = reading.found.get(offset)
+    recorded = next((int(row["line_no"]) for rows in facts.values() for row in rows
+                     if row.get("line_no")), 0)
+    if line is not None and line.end <= reading.proven:
+        return Excerpt(file.evidence_id, file.name, line.line_no, offset, file.sha256,
+                       line_text(line.raw, line.physical, facts), "")
+    return Excerpt(file.evidence_id, file.name, recorded, offset, file.sha256, "",
+                   reading.failure or _CHANGED)
+
+
+def _files(con: duckdb.DuckDBPyConnection, ids: list[int]) -> dict[int, _File]:
+    rows = con.execute(
+        "SELECT evidence_id, name, path, member, sha256, digest_checkpoints, ingested_bytes, "
+        "compressed_bytes IS NOT NULL FROM evidence "
+        "WHERE evidence_id IN (SELECT unnest(?::INTEGER[]))", [ids]).fetchall()
+    return {row[0]: _File(row[0], row[1], row[2], row[3], row[4], row[5] or b"", row[6] or 0,
+                          row[7]) for row in rows}
+
+
+def _facts(
+    con: duckdb.DuckDBPyConnection, wanted: dict[int, dict[int, str]]
+) -> dict[tuple[int, int], dict[str, list[dict[str, Any]]]]:
+    """Return the rows of the wanted lines: (evidence_id, byte_offset) -> table -> rows."""
+    places = [(file, offset) for file, names in sorted(wanted.items()) for offset in sorted(names)]
+    files, offsets = [p[0] for p in places], [p[1] for p in places]
+    found: dict[tuple[int, int], dict[str, list[dict[str, Any]]]] = {}
+    for table in TABLES:
+        keys = "AND key IN (SELECT unnest($keys::VARCHAR[])) " if table == "config_entry" else ""
+        parameters: dict[str, Any] = {"files": files, "offsets": offsets, "most": _MAX_ROWS}
+        if keys:
+            parameters["keys"] = list(CONFIG_KEYS)
+        result = con.execute(
+            "WITH place AS (SELECT unnest($files::INTEGER[]) AS evidence_id, "
+            "unnest($offsets::BIGINT[]) AS byte_offset) "
+            f'SELECT t.* FROM "{table}" AS t JOIN place USING (evidence_id, byte_offset) '
+            f"WHERE true {keys}"
+            "QUALIFY row_number() OVER (PARTITION BY t.evidence_id, t.byte_offset "
+            "ORDER BY t.rowid) <= $most ORDER BY ALL", parameters)
+        columns = [column[0] for column in result.description or []]
+        while chunk := result.fetchmany(4096):
+            for values in chunk:
+                row = dict(zip(columns, values, strict=True))
+                place = found.setdefault((row["evidence_id"], row["byte_offset"]), {})
+                place.setdefault(table, []).append(row)
+    return found
+
+
+def _copies(con: duckdb.DuckDBPyConnection) -> Path | None:
+    """Return the folder of evidence copies of the case that the connection has open."""
+    row = con.execute("SELECT path FROM duckdb_databases() "
+                      "WHERE database_name = current_database()").fetchone()
+    path = Path(row[0]) if row and row[0] else None
+    return path.parent / "evidence" / "files" if path and path.name == DATABASE else None
+
+
+def _read(file: _File, offsets: list[int], copies: Path | None) -> _Reading:
+    """Read the lines at the offsets from the file, or from the copy that the case keeps of it."""
+    places = [Source(file.name, Path(file.path), file.member, 0, plain=not file.packed)]
+    if copies is not None and file.sha256 and re.fullmatch(r"[0-9a-f]{64}", file.sha256):
+        places.append(Source(file.name, copies / file.sha256, None, 0, plain=True))
+    first: _Reading | None = None
+    for source in places:
+        if first is not None and not source.path.exists():
+            continue
+        reading = _pass(file, source, offsets)
+        if all(o in reading.found and reading.found[o].end <= reading.proven for o in offsets):
+            return reading
+        first = first or reading
+    return first or _Reading(failure=_GONE)
+
+
+def _pass(file: _File, source: Source, offsets: list[int]) -> _Reading:
+    reading = _Reading()
+    try:
+        if not source.path.exists():
+            reading.failure = _GONE
+            return reading
+        with ExitStack() as stack:
+            opened = stack.enter_context(source.open(Limits()))
+            stream = HashingStream(_Capped(opened, file.size_bytes))
+            _collect(file, stream, offsets, reading)
+    except READ_ERRORS as error:
+        reading.failure = f"The file cannot be read again: {explain(error)}."
+    return reading
+
+
+def _collect(
+    file: _File, stream: HashingStream, offsets: list[int], reading: _Reading
+) -> None:
+    head = stream.peek_head(_HEAD_BYTES)
+    transcoded = encoding_of(head).startswith("utf-16")
+    wrapper = detect_wrapper(head)
+    left = sorted(offsets, reverse=True)
+    last_end = 0
+    for block in read_blocks(decode_evidence(stream), Limits(block_bytes=_BLOCK_BYTES)):
+        end = block.byte_offset + len(block.data)
+        skipped = {offset for _, offset, _ in block.skipped}
+        while left and left[-1] < end:
+            offset = left.pop()
+            line = None if offset in skipped else _line_at(block, offset, wrapper)
+            if line is not None:
+                if transcoded:
+                    line.end = stream.position
+                reading.found[offset] = line
+                last_end = max(last_end, line.end)
+        # Nothing more is wanted: read on only until a checkpoint vouches for the last line.
+        if not left and same_prefix(stream.digest.checkpoints(), file.checkpoints) >= last_end:
+            break
+    whole = stream.position == file.size_bytes and stream.digest.hexdigest() == file.sha256
+    reading.proven = (stream.position if whole
+                      else same_prefix(stream.digest.checkpoints(), file.checkpoints))
+    if stream.failure:
+        reading.failure = f"The file cannot be read again to this line: {stream.failure}."
+
+
+def _line_at(block: Block, offset: int, wrapper: Wrapper) -> _Found | None:
+    """Return the line that begins at ``offset``, None if none begins there."""
+    start = offset - block.byte_offset
+    if start < 0 or (start > 0 and block.data[start - 1 : start] != b"\n"):
+        return None
+    stop = block.data.find(b"\n", start)
+    stop = len(block.data) if stop < 0 else stop
+    physical = block.data[start:stop]
+    line_no = block.first_line_no + block.data.count(b"\n", 0, start)
+    peeled = list(_peel(wrapper, Block(physical + b"\n", offset, line_no, final=True)))
+    raw = peeled[0] if len(peeled) == 1 else None
+    return _Found(line_no, physical, raw, min(offset + len(physical) + 1,
+                                              block.byte_offset + len(block.data)))
+
+
+def _peel(wrapper: Wrapper, block: Block) -> Iterator[bytes]:
+    for line in wrapper.peel(block):
+        yield line.raw
+    for line in wrapper.flush():
+        yield line.raw
+
+
+class _Capped:
+    """A stream that ends after so many bytes: a file that grew is read as it was."""
+
+    def __init__(self, stream: Readable, size: int) -> None:
+        self._stream = stream
+        self._left = size
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Hand out what is left, at most ``size`` bytes."""
+        if self._left <= 0:
+            return b""
+        data = self._stream.read(self._left if size < 0 else min(size, self._left))
+        self._left -= len(data)
+        return data
