@@ -62,7 +62,7 @@ def analyse(con: duckdb.DuckDBPyConnection, progress: Progress | None = None) ->
     tell("late writes", 0, 0)
     policies = late_write.policies(con, known_fleet)
     overlaps = late_write.overlaps(con, policies)
-    pages = read_page_evidence(con, known_clocks)
+    pages = read_page_evidence(con, known_fleet)
     judge = Judge(known_fleet, policies, overlaps, pages)
     exposed = _judge_all(con, judge, tell)
     tell("sources", 0, 0)

@@ -25,6 +25,9 @@ REASONS: Final[dict[str, str]] = {
     "prefill_not_stub": (
         "Prefill counted {p} prompt tokens for this room: it did not hand over the one-token stub."),
     "no_tokens_returned": "Decode returned no token for this use of the room.",
+    "never_handed_over": (
+        "Prefill dropped this room before its forward pass and no decode log names it: nothing was "
+        "handed over, so nothing was generated."),
     "only_prefill_token": (
         "The answer is one token, which comes from prefill: decode attended nothing."),
     "one_token_prompt": "The prompt is one token long: a stub covers it.",
@@ -102,6 +105,12 @@ REASONS: Final[dict[str, str]] = {
     "source_trigger_unbounded": (
         "This request's transfer failed with a send failure: nothing bounds when its data landed."),
     "source_page": "The page trace names this request as the last writer of {pages} attended pages.",
+    "source_stub": (
+        "The one page that prefill handed over was this request's before: all slots but one held "
+        "its data."),
+    "source_page_late": (
+        "The page trace shows this request's write still running to {pages} pages after they were "
+        "given away."),
     # Page-level evidence
     "page_stale": (
         "The page trace shows {n} attended pages that no write of this request reached in time; "
@@ -114,6 +123,9 @@ REASONS: Final[dict[str, str]] = {
     "page_late_write_open": (
         "The page trace shows a failed write of another request to {n} of this response's pages "
         "whose landing time is not known."),
+    "page_late_write_span": (
+        "The page trace shows a write of another request to {n} of this response's pages that may "
+        "have landed before or after its own write: the send spans both."),
     "page_no_late_write": (
         "The page trace shows no write of another request on this response's pages between its "
         "own write and its last read."),

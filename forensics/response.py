@@ -59,6 +59,7 @@ class Response:
     p_output_high: int | None
     p_sent_mb: float | None
     p_has_end: bool | None
+    p_forwarded: bool | None
     p_validator: str | None
     p_rejected_tokens: int | None
     p_rejected_limit: int | None
@@ -103,6 +104,14 @@ class Response:
         return self.decode_seen and (
             self.failed_lo is not None or self.handshake_lo is not None
         )
+
+    @property
+    def never_handed_over(self) -> bool:
+        """True if prefill dropped the room before its forward pass and no decode log names it.
+
+        Decode generates from what it is handed: without a hand-off there is no answer.
+        """
+        return not self.decode_seen and self.p_forwarded is False and self.p_output_high == 0
 
     @property
     def one_token(self) -> bool:

@@ -8,8 +8,19 @@ from forensics import late_write, metadata_collision, stale_handoff
 from forensics.fleet import Fleet
 from forensics.late_write import DecodePolicy, Overlap
 from forensics.page_evidence import PageEvidence
+from forensics.reasons import reason
 from forensics.response import Response
-from forensics.tiers import LATE_WRITE, STALE_HANDOFF, Reason, Tier, Weighing, combine, highest
+from forensics.tiers import (
+    LATE_WRITE,
+    MECHANISMS,
+    STALE_HANDOFF,
+    Reason,
+    Tier,
+    Weighing,
+    combine,
+    excluded,
+    highest,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +52,11 @@ class Judge:
 
     def judge(self, response: Response) -> Verdict:
         """Weigh all mechanisms for one response."""
+        if response.never_handed_over:
+            why = reason("never_handed_over", response.evidence(side="prefill"))
+            nothing = tuple(excluded(mechanism, why) for mechanism in MECHANISMS)
+            return Verdict(response.response_id, Tier.EXCLUDED, 0.0, 0.0, 0.0, level(response),
+                           nothing)
         side = self.fleet.prefill_side(response)
         weighings = [
             stale_handoff.weigh_stale(response, side),
