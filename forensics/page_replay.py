@@ -110,9 +110,11 @@ class Late:
 
     @property
     def probability(self) -> float:
-        """Probability that at least one page was overwritten, landing times being uniform.
+        """Probability that at least one page was overwritten.
 
-        A page of a chunk lands at some time between the chunk's begin and its end.
+        A page of a chunk lands at some time between the chunk's begin and its end. Half the weight
+        is spread evenly over that span, half sits at its end: a send that ends late does so because
+        its last writes landed late.
         """
         return 1.0 - self.miss
 
@@ -340,4 +342,5 @@ def _harm(send: Send, written: int, until: int) -> float:
     if low > written and high < until:
         return 1.0
     part = min(high, until) - max(low, written)
-    return min(part / max(high - low, 1), 0.999)
+    at_end = 1.0 if written < send.end_lo and high < until else 0.0
+    return min(0.5 * at_end + 0.5 * part / max(high - low, 1), 0.999)

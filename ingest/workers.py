@@ -170,7 +170,7 @@ class Lane:
 def _work(task: Task, where: Slice | None) -> Sealed | None:
     """Runs in a worker; None if the file no longer holds the bytes that were hashed."""
     if where is not None:
-        data = _read_slice(where)
+        data = read_slice(where)
         if data is None:
             return None
         task = replace(task, block=replace(task.block, data=data))
@@ -185,7 +185,8 @@ def _work(task: Task, where: Slice | None) -> Sealed | None:
     return Sealed(replace(rows, tables=[]), tuple(names), tuple(streams))
 
 
-def _read_slice(where: Slice) -> bytes | None:
+def read_slice(where: Slice) -> bytes | None:
+    """The bytes of a slice; None if the file no longer holds them."""
     try:
         fd = os.open(where.path, os.O_RDONLY | os.O_CLOEXEC)
         try:

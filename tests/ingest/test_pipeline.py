@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
+import hashlib
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ from toy_formats import TOYS
 
 from ingest import session as session_module
 from ingest import source_run
+from ingest import workers as workers_module
 from ingest.case import open_case
 from ingest.errors import DiskFull, NothingReadable, UsageError
 from ingest.limits import Limits
@@ -500,3 +502,111 @@ def test_order_and_ids_do_not_depend_on_the_case_path(tmp_path: Path) -> None:
     assert dump(tmp_path / "one") == dump(tmp_path / "two")
     assert [row[0] for row in evidence(tmp_path / "one", "name")] == [f"in/{n}.log" for n in "abc"]
 
+
+
+def _engine_text(lines: int) -> str:
+    kinds = (
+        '[2025-09-29 08:{m:02d}:{s:02d}] INFO:     10.2.0.7:{n} - "GET /health HTTP/1.1" 200 OK\n',
+        "[2025-09-29 08:{m:02d}:{s:02d} TP0] The server is fired up and ready to roll!\n",
+        "some other text {n}\n",
+    )
+    return "".join(kinds[n % 3].format(n=n % 60_000, m=n // 60 % 60, s=n % 60)
+                   for n in range(lines))
+
+
+def test_workers_give_the_rows_of_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "in" / "a.log", _engine_text(9_000))
+    (tmp_path / "in" / "b.log.gz").write_bytes(gzip.compress(_engine_text(5_000).encode()))
+    write(tmp_path / "in" / "c.log", "\x1b[32m" + _engine_text(700) + "x" * 70_000 + "\n")
+    cri = "".join(f"2025-09-29T08:00:00.5Z stderr F {line}\n"
+                  for line in _engine_text(4_000).splitlines())
+    write(tmp_path / "in" / "d.log", cri)
+    limits = Limits(block_bytes=32_768, max_line_bytes=65_536)
+    given = [str(tmp_path / "in")]
+    one = ingest(given, tmp_path / "one", workers=1, limits=limits)
+    monkeypatch.setattr("ingest.pipeline._POOL_BYTES", 0)
+    two = ingest(given, tmp_path / "two", workers=2, limits=limits)
+    assert one == two
+    assert one.records > 10_000
+    assert dump(tmp_path / "one") == dump(tmp_path / "two")
+
+
+def test_worker_that_dies_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path / "a.log", _engine_text(9_000))
+    limits = Limits(block_bytes=32_768)
+    ingest([str(file)], tmp_path / "one", workers=1, limits=limits)
+    monkeypatch.setattr("ingest.pipeline._POOL_BYTES", 0)
+    monkeypatch.setattr(workers_module, "_work", _die)
+    ingest([str(file)], tmp_path / "two", workers=2, limits=limits)
+    assert dump(tmp_path / "one") == dump(tmp_path / "two")
+
+
+def _die(*_: object) -> None:
+    os._exit(9)
+
+
+def test_file_that_changes_between_hash_and_parse_is_parsed_as_hashed(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.log", "before\n" * 1000)
+    data = file.read_bytes()
+    where = workers_module.Slice(str(file), 0, len(data), workers_module.checksum(data))
+    assert workers_module.read_slice(where) == data
+    write(file, "beforf\n" + "before\n" * 999)
+    assert workers_module.read_slice(where) is None
+    write(file, "before\n" * 10)
+    assert workers_module.read_slice(where) is None
+    file.unlink()
+    assert workers_module.read_slice(where) is None
+
+
+def test_utf16_log_is_hashed_as_it_is_and_goes_on(tmp_path: Path) -> None:
+    whole = LOG.replace("\0", "0").encode("utf-16")
+    (tmp_path / "a.log").write_bytes(whole[:82])
+    run(tmp_path / "case", tmp_path / "a.log")
+    (tmp_path / "a.log").write_bytes(whole)
+    run(tmp_path / "case", tmp_path / "a.log")
+    (tmp_path / "once.log").write_bytes(whole)
+    run(tmp_path / "once", tmp_path / "once.log")
+    columns = "size_bytes, sha256, format, lines, records, rejects, other_lines"
+    assert evidence(tmp_path / "case", columns) == evidence(tmp_path / "once", columns)
+    assert facts(tmp_path / "case") == facts(tmp_path / "once")
+    assert evidence(tmp_path / "case", "size_bytes, sha256") == [
+        (len(whole), hashlib.sha256(whole).hexdigest())]
+
+
+@pytest.mark.parametrize("cut", [200, 330, 400, 480])
+def test_collector_pieces_are_joined_across_a_continuation(tmp_path: Path, cut: int) -> None:
+    stamp = "2025-09-29T08:00:00.5Z stdout"
+    text = "".join([
+        f"{stamp} F [1] a 1\n", f"{stamp} F [2] b 2\n" * 6, f"{stamp} P [3] c\n" * 2,
+        f"{stamp} F  5\n", f"{stamp} P [4] d\n", f"{stamp} F  6\n", f"{stamp} F [5] e 7\n"])
+    assert len(text) > cut
+    file = write(tmp_path / "in" / "a.log", text[:cut])
+    run(tmp_path / "case", tmp_path / "in")
+    write(file, text)
+    run(tmp_path / "case", tmp_path / "in")
+    run(tmp_path / "once", tmp_path / "in")
+    columns = ("sha256, format, wrapper, lines, records, rejects, other_lines, committed_offset, "
+               "committed_line, committed_counts")
+    assert evidence(tmp_path / "case", columns) == evidence(tmp_path / "once", columns)
+    assert facts(tmp_path / "case") == facts(tmp_path / "once")
+    assert evidence(tmp_path / "once", "wrapper") != [("plain",)]
+
+
+def test_line_that_is_too_long_is_a_reject_with_its_place(tmp_path: Path) -> None:
+    long = "[7] " + "y" * 5000
+    text = f"[1] a 5\n{long}\n[2] b 6\n" + log(3, 3000) + long
+    limits = Limits(block_bytes=4096, max_line_bytes=3000)
+    file = write(tmp_path / "a.log", text)
+    run(tmp_path / "case", file, limits=limits)
+    rejects = [row for row in facts(tmp_path / "case") if row[0] == "reject"]
+    assert [(row[2], row[3], row[5]) for row in rejects] == [
+        (2, 8, "line too long"), (3004, text.rindex("[7]"), "line too long")]
+    assert len(facts(tmp_path / "case")) == 3004
+    write(file, text + "z\n[8] c 7\n")
+    run(tmp_path / "case", file, limits=limits)
+    run(tmp_path / "once", file, limits=limits)
+    assert facts(tmp_path / "case") == facts(tmp_path / "once")
+    columns = "lines, records, rejects, other_lines"
+    assert evidence(tmp_path / "case", columns) == evidence(tmp_path / "once", columns)
