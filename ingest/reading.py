@@ -26,7 +26,7 @@ def open_stream(stack: ExitStack, source: Source, limits: Limits, peek: int) -> 
     """
     try:
         stream = HashingStream(stack.enter_context(source.open(limits)),
-                               _CHUNK_BYTES if source.plain else _PACKED_BYTES)
+                               limits.block_bytes if source.plain else _PACKED_BYTES)
         return stream, stream.peek_head(peek)
     except READ_ERRORS as error:
         return explain(error)
@@ -58,7 +58,7 @@ class HashingStream:
 
     def read(self, size: int = -1) -> bytes:
         """Hand out ``size`` bytes, fewer only at the end; all that is left if negative."""
-        parts = [self._ahead]
+        parts = [self._ahead] if self._ahead else []
         have = len(self._ahead)
         self._ahead = b""
         while size < 0 or have < size:
@@ -67,7 +67,7 @@ class HashingStream:
                 break
             parts.append(chunk)
             have += len(chunk)
-        data = b"".join(parts)
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
         if 0 <= size < have:
             data, self._ahead = data[:size], data[size:]
         self.digest.update(data)

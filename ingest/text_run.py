@@ -39,8 +39,8 @@ def read_lines(
     text = RestOf(decode_evidence(stream), row.committed_offset)
     blocks = read_blocks(text, session.limits, start_offset=row.committed_offset,
                          start_line=row.committed_line)
-    for block in blocks:
-        end = _block_end(block, stream)
+    for block, following in _with_next(blocks):
+        end = _block_end(block, following, stream)
         lines: tuple[Line, ...] = ()
         if wrapper is not None:
             lines = tuple(wrapper.peel(block))
@@ -96,7 +96,7 @@ def _document_lines(
 ) -> Iterator[Line]:
     wrapper = detect_wrapper(b"")
     for block in read_blocks(decode_evidence(stream), session.limits):
-        ends[:] = [_block_end(block, stream)]
+        ends[:] = [_block_end(block, None, stream)]
         session.batch_bytes += len(block.data)
         yield from wrapper.peel(block)
 
@@ -125,10 +125,21 @@ def _held_back(end: BlockEnd, wrapper: Wrapper) -> BlockEnd:
     return replace(end, safe_offset=offset, safe_line=line_no)
 
 
-def _block_end(block: Block, stream: HashingStream) -> BlockEnd:
-    lines = block.data.count(b"\n") + block.unterminated
+def _with_next(blocks: Iterator[Block]) -> Iterator[tuple[Block, Block | None]]:
+    """Each block with the one that follows it, whose first line number tells the line count."""
+    previous = next(blocks)
+    for block in blocks:
+        yield previous, block
+        previous = block
+    yield previous, None
+
+
+def _block_end(block: Block, following: Block | None, stream: HashingStream) -> BlockEnd:
     end = block.byte_offset + len(block.data)
-    next_line = block.first_line_no + lines
+    if following is not None and following.byte_offset == end:
+        next_line = following.first_line_no
+    else:
+        next_line = block.first_line_no + block.data.count(b"\n") + block.unterminated
     safe_offset, safe_line = end, next_line
     if block.unterminated:
         safe_offset = block.byte_offset + block.data.rfind(b"\n") + 1
