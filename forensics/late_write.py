@@ -185,7 +185,7 @@ def _fleet_transfer(con: duckdb.DuckDBPyConnection) -> tuple[int, float]:
         "WHERE sent_mb > 0 AND speed_gb_s > 0").fetchall()[0]
     transfer_ns = int(row[0]) if row[0] else _DEFAULT_TRANSFER_NS
     row = con.execute(
-        "SELECT (SELECT count_if(beyond_bound) FROM late_trigger) / nullif(count(*), 0) "
+        "SELECT (SELECT count(*) FILTER (beyond_bound) FROM late_trigger) / nullif(count(*), 0) "
         "FROM decode_use").fetchall()[0]
     share = float(row[0]) if row[0] is not None else 0.0
     return max(transfer_ns, 1), min(1.0, max(_LEAST_TAIL, share))

@@ -35,7 +35,9 @@ silent AS (
 SELECT s.use_id
 FROM silent AS s
 WHERE (
-    SELECT greatest(count_if(r.how = 'message'), count_if(r.how = 'access')) FROM refusal AS r
+    SELECT greatest(
+        count(*) FILTER (r.how = 'message'), count(*) FILTER (r.how = 'access')
+    ) FROM refusal AS r
     WHERE r.worker_id = s.worker_id
         AND r.t_ns BETWEEN s.received_lo - 6000000000 AND s.received_lo + 5000000000
 ) >= (

@@ -5,14 +5,14 @@
 -- columns:   evidence_id       INTEGER  file
 --            stream            VARCHAR  source inside the file
 --            name              VARCHAR  display name of the file
---            engine_rows       HUGEINT  rows that only an engine process log has
---            request_rows      HUGEINT  request-logger, export and status rows
---            router_rows       HUGEINT  router rows
---            config_rows       HUGEINT  rows of snapshots (server_info, loads, model_info)
---            metric_rows       HUGEINT  Prometheus samples
---            trace_rows        HUGEINT  page-trace rows
---            prefill_rows      HUGEINT  rows that only a prefill worker prints
---            decode_rows       HUGEINT  rows that only a decode worker prints
+--            engine_rows       BIGINT   rows that only an engine process log has
+--            request_rows      BIGINT   request-logger, export and status rows
+--            router_rows       BIGINT   router rows
+--            config_rows       BIGINT   rows of snapshots (server_info, loads, model_info)
+--            metric_rows       BIGINT   Prometheus samples
+--            trace_rows        BIGINT   page-trace rows
+--            prefill_rows      BIGINT   rows that only a prefill worker prints
+--            decode_rows       BIGINT   rows that only a decode worker prints
 --            first_fact_offset BIGINT   byte offset of the first row that names a room
 --            first_stamp_ns    BIGINT   smallest stamp, naive
 --            last_stamp_ns     BIGINT   largest stamp, naive
@@ -71,14 +71,14 @@ SELECT
     fact.evidence_id,
     fact.stream,
     any_value(live.name) AS name,
-    count_if(family = 'engine') AS engine_rows,
-    count_if(family = 'request') AS request_rows,
-    count_if(family = 'router') AS router_rows,
-    count_if(family = 'config') AS config_rows,
-    count_if(family = 'metric') AS metric_rows,
-    count_if(family = 'trace') AS trace_rows,
-    count_if(role = 'prefill') AS prefill_rows,
-    count_if(role = 'decode') AS decode_rows,
+    count(*) FILTER (family = 'engine') AS engine_rows,
+    count(*) FILTER (family = 'request') AS request_rows,
+    count(*) FILTER (family = 'router') AS router_rows,
+    count(*) FILTER (family = 'config') AS config_rows,
+    count(*) FILTER (family = 'metric') AS metric_rows,
+    count(*) FILTER (family = 'trace') AS trace_rows,
+    count(*) FILTER (role = 'prefill') AS prefill_rows,
+    count(*) FILTER (role = 'decode') AS decode_rows,
     min(byte_offset) FILTER (coalesce(room, 0) <> 0) AS first_fact_offset,
     min(stamp_ns) AS first_stamp_ns,
     max(stamp_ns) AS last_stamp_ns
