@@ -15,7 +15,6 @@ from typing import Any, Final
 
 import duckdb
 
-from ingest.archives import explain
 from ingest.blocks import (
     Block,
     Readable,
@@ -27,7 +26,7 @@ from ingest.blocks import (
 from ingest.case_errors import DATABASE
 from ingest.excerpt_text import CONFIG_KEYS, line_text
 from ingest.limits import Limits
-from ingest.reading import READ_ERRORS, HashingStream
+from ingest.reading import READ_ERRORS, HashingStream, explain
 from ingest.records import TABLES
 from ingest.sources import Source
 from ingest.wrappers import Wrapper, detect_wrapper
