@@ -133,8 +133,8 @@ def main(arguments: list[str] | None = None) -> None:
         print(f"palimpsest: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print("palimpsest: interrupted; what was read is kept. Run the same command again to go on.",
-              file=sys.stderr)
+        print("palimpsest: interrupted; what was read is kept. Run the same command again to go "
+              "on.", file=sys.stderr)
         sys.exit(130)
     except typer.Abort:
         sys.exit(130)

@@ -1,7 +1,7 @@
 """Each worker's clock: the zone of its naive stamps, and how far its steps widen an interval.
 
-All stamps of one worker are placed on its own axis: epoch nanoseconds by that host's clock. Hosts are
-not compared with each other here; what a verdict compares lies on one host.
+All stamps of one worker are placed on its own axis: epoch nanoseconds by that host's clock. Hosts
+are not compared with each other here; what a verdict compares lies on one host.
 """
 
 from __future__ import annotations

@@ -91,13 +91,13 @@ def _late(
         return
     con.register("_incoming", pa.table({"use_id": pa.array(sorted(late), pa.int64())}))
     result = con.execute(
-        "SELECT c.use_id, c.trigger_id, c.trigger_pages, c.beyond_bound, count(*) OVER u AS n, "
+        "SELECT c.use_id, c.trigger_id, c.beyond_bound, count(*) OVER u AS n, "
         "row_number() OVER (PARTITION BY c.use_id ORDER BY c.beyond_bound, "
         "abs(coalesce(c.write_gap_ns, 0)), c.trigger_id) AS place "
         "FROM late_candidate AS c JOIN _incoming USING (use_id) "
         "WINDOW u AS (PARTITION BY c.use_id) ORDER BY c.use_id, place")
     while chunk := result.fetchmany(4096):
-        for use_id, trigger_id, pages, beyond, n, place in chunk:
+        for use_id, trigger_id, beyond, n, place in chunk:
             entry = late[use_id]
             if place > _LISTED + 1:
                 continue
@@ -106,7 +106,8 @@ def _late(
                 "response_id": entry["response_id"],
                 "source_use_id": None if remainder else trigger_id,
                 "mechanism": LATE_WRITE, "tier": Tier.POSSIBLE.value,
-                "probability": (entry["probability"] or 0.0) / n * (n - _LISTED if remainder else 1),
+                "probability": (
+                    (entry["probability"] or 0.0) / n * (n - _LISTED if remainder else 1)),
                 "pages": None, "tokens": None, "extents": None,
                 "code": "source_remainder" if remainder
                 else "source_trigger_unbounded" if beyond else "source_trigger",

@@ -12,8 +12,8 @@ from forensics.fleet import Fleet
 # Engine lines that a responder must see, and what they mean and do not mean.
 _LINES: dict[str, str] = {
     "context_corruption": (
-        "metadata row of another room read ({n} lines): the requests were aborted; a sign that late "
-        "writes happen, or the known false alarm on slow TCP transport (before PR 27374)"),
+        "metadata row of another room read ({n} lines): the requests were aborted; a sign that "
+        "late writes happen, or the known false alarm on slow TCP transport (before PR 27374)"),
     "checksum_mismatch": "KV checksum mismatch ({n} lines): the requests were aborted",
     "checksum_skipped": "KV checksum skipped ({n} lines): those requests were admitted unverified",
     "canary_violation": "kv-canary violation ({n} lines): a slot's content was not its reader's",
@@ -26,8 +26,8 @@ _LINES: dict[str, str] = {
         "timeout and is then released without proof"),
     "session_failed": "transfer session failed ({n} lines)",
     "state_len_mismatch": (
-        "state lengths differ between the roles ({n} lines): with one on prefill's side, a stub was "
-        "handed over"),
+        "state lengths differ between the roles ({n} lines): with one on prefill's side, a stub "
+        "was handed over"),
     "kv_len_mismatch": "page lists of the two roles differ in length ({n} lines)",
     "memory_check": "memory invariant lines ({n})",
     "role_switch": "PD role switch ({n} lines)",
@@ -56,14 +56,14 @@ def findings(con: duckdb.DuckDBPyConnection, fleet: Fleet) -> list[dict[str, Any
         if epoch.contradictory:
             found.append({
                 "code": "build_contradiction",
-                "text": (f"{name} (boot {number}): its lines contradict the stated build; the wider "
-                         "range counts"),
+                "text": (f"{name} (boot {number}): its lines contradict the stated build; the "
+                         "wider range counts"),
                 "evidence": list(epoch.evidence)})
         if epoch.config.get("disaggregation_decode_enable_offload_kvcache") is True:
             found.append({
                 "code": "offload_kvcache_on",
-                "text": (f"{name}: decode KV offload is on; builds 0.5.10 to 0.5.12 free slots early "
-                         "(mechanism O gets no per-response verdict yet)"),
+                "text": (f"{name}: decode KV offload is on; builds 0.5.10 to 0.5.12 free slots "
+                         "early (mechanism O gets no per-response verdict yet)"),
                 "evidence": list(epoch.evidence)})
     found.extend(_asymmetric(fleet))
     versions = {str(e.version) for e in fleet.epochs.values()}

@@ -14,7 +14,7 @@ from typing import Any, Final
 import duckdb
 
 import queries
-from forensics.identity import Worker
+from forensics.grouping import Worker
 from forensics.knowledge import load_knowledge, max_req_input_len
 from forensics.response import Response
 from forensics.versions import VersionRange, infer_range, parse_build, released_by
@@ -232,11 +232,11 @@ def _handoff_state(epoch: Epoch) -> tuple[str, bool]:
     return assessment.state, assessment.state == "closed" and plain.state != "closed"
 
 
-_SAFETY: Final = ("closed", "reduced", "unknown", "exposed")
+SAFETY: Final = ("closed", "reduced", "unknown", "exposed")
 
 
 def _worst(states: Iterable[str]) -> str:
-    return max(states, key=_SAFETY.index, default="unknown")
+    return max(states, key=SAFETY.index, default="unknown")
 
 
 def read(con: duckdb.DuckDBPyConnection, workers: list[Worker]) -> Fleet:

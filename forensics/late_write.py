@@ -1,13 +1,13 @@
 """Mechanism B: a write that lands after its pages were given away. Triggers, windows, recipients.
 
 leak-mechanisms.md, sections 4 and 9. At evidence levels L1 and L2 a recipient is never more than
-possible: overlap and landing time are modelled here with a deliberately plain model (below) and stay
-inside the bounds 0..1 that the records leave open. Replay and page traces narrow them.
+possible: overlap and landing time are modelled here, plainly, inside the bounds 0 and 1 that the
+records leave open. Replay and page traces narrow them.
 
-Model of one (recipient, trigger) pair: overlap = 1 - (1 - r/n)^k for k pages taken after r of n pages
-were released; survival S(t) = (1 - w) * max(0, 1 - t/c) + w * max(0, 1 - t/R) with c the time of one
-transfer in this fleet, R the planning bound and w the share of transfers that failed in sending (at least 1 %; 1 for a trigger
-that failed so itself).
+Model of one (recipient, trigger) pair: overlap = 1 - (1 - r/n)^k for k pages taken after r of n
+pages were released; survival S(t) = (1 - w) * max(0, 1 - t/c) + w * max(0, 1 - t/R) with c the time
+of one transfer in this fleet, R the planning bound and w the share of transfers that failed in
+sending (at least 1 %; 1 for a trigger that failed so itself).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 
 import queries
-from forensics.fleet import DEFERRED_SWITCH, Epoch, Fleet
+from forensics.fleet import DEFERRED_SWITCH, SAFETY, Epoch, Fleet
 from forensics.knowledge import load_knowledge
 from forensics.reasons import reason
 from forensics.response import Response
@@ -105,8 +105,9 @@ def _policy(
         knowledge.lookup_late_write(
             epoch.version, prefill.version, epoch.backend or prefill.backend, epoch.deferred_switch)
         for prefill in prefills
-    ] or [knowledge.lookup_late_write(epoch.version, None, epoch.backend, epoch.deferred_switch)]
-    worst = max(assessments, key=lambda a: ("closed", "reduced", "unknown", "exposed").index(a.state))
+    ] or [
+        knowledge.lookup_late_write(epoch.version, None, epoch.backend, epoch.deferred_switch)]
+    worst = max(assessments, key=lambda a: SAFETY.index(a.state))
     counted = outcome or {}
     failed = max(int(counted.get("failed_lines") or 0), int(counted.get("failed_metric") or 0))
     drained = int(counted.get("drained") or 0)
@@ -118,7 +119,7 @@ def _policy(
     radix = epoch.config.get("disaggregation_decode_enable_radix_cache")
     plain_growth = (
         epoch.config.get("speculative_algorithm", "absent") is None
-        or "speculative_algorithm" not in epoch.config and bool(epoch.config)
+        or ("speculative_algorithm" not in epoch.config and bool(epoch.config))
     ) and radix in (False, None) and not epoch.config.get("enable_hierarchical_cache")
     return DecodePolicy(
         worker_id=epoch.worker_id, epoch=epoch.number, state=worst.state, window=worst.window or "none",

@@ -1,4 +1,4 @@
-"""Mechanism C: a metadata row (first token) of another room is read. leak-mechanisms.md, section 5."""
+"""Mechanism C: another room's metadata row (first token) is read. leak-mechanisms.md, section 5."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def weigh(response: Response, fleet: Fleet) -> Weighing:
         return excluded(METADATA_COLLISION, reason("no_tokens_returned", response.evidence()))
     epoch = fleet.of(response.decode_worker_id, response.epoch) if response.decode_seen else None
     if epoch is None:
-        return unknown(METADATA_COLLISION, reason("pool_unknown", response.evidence(side="prefill")))
+        return unknown(METADATA_COLLISION, reason(
+            "pool_unknown", response.evidence(side="prefill")))
     state = load_knowledge().lookup(
         METADATA_COLLISION, epoch.version, epoch.backend, epoch.model_state, {}).state
     if state == "closed":

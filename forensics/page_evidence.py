@@ -42,8 +42,8 @@ class PageEvidence:
             "SELECT room, rid, use_id, response_id FROM response WHERE use_id IS NOT NULL "
             "ORDER BY response_id").fetchall()}
         stubs = {(room, rid): use_id for room, rid, use_id in con.execute(
-            "SELECT p.room, p.rid, d.use_id FROM prefill_use AS p JOIN decode_use AS d USING (room) "
-            "ORDER BY d.use_id").fetchall()}
+            "SELECT p.room, p.rid, d.use_id FROM prefill_use AS p "
+            "JOIN decode_use AS d USING (room) ORDER BY d.use_id").fetchall()}
         exposed = {r for (r,) in con.execute(
             "SELECT response_id FROM verdict WHERE tier IN ('confirmed', 'probable', 'possible') "
             "ORDER BY 1").fetchall()}

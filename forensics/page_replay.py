@@ -263,23 +263,24 @@ def _stale(
             number, start, n = what
             writer[max(start, 0) : start + n] = number
             continue
-        use: Use = what
+        reader: Use = what
         covered = pages_of(
-            extent for send in own.get(use.number, ()) if send.ok for extent in send.extents)
-        prompt = pages_of(use.prompt)
+            extent for send in own.get(reader.number, ()) if send.ok
+            for extent in send.extents)
+        prompt = pages_of(reader.prompt)
         missing = prompt[~np.isin(prompt, covered)]
         missing = missing[(missing >= 0) & (missing < size)]
         if not len(missing):
-            written.add(use.number)
+            written.add(reader.number)
             continue
         groups: dict[tuple[int, str], list[int]] = defaultdict(list)
         never = 0
         for page, number in zip(missing.tolist(), writer[missing].tolist(), strict=True):
             if number == NONE:
                 never += 1
-            elif number != use.number:
+            elif number != reader.number:
                 groups[uses[number].room, uses[number].rid].append(page)
-        stale.append(Stale(use, len(missing), dict(groups), never))
+        stale.append(Stale(reader, len(missing), dict(groups), never))
     return stale, written
 
 

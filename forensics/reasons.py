@@ -23,7 +23,7 @@ REASONS: Final[dict[str, str]] = {
         "Prefill counted {p} prompt tokens and decode {d}: every position that decode attended "
         "was handed over."),
     "prefill_not_stub": (
-        "Prefill counted {p} prompt tokens for this room: it did not hand over the one-token stub."),
+        "Prefill counted {p} prompt tokens for this room: it handed over no one-token stub."),
     "no_tokens_returned": "Decode returned no token for this use of the room.",
     "never_handed_over": (
         "Prefill dropped this room before its forward pass and no decode log names it: nothing was "
@@ -103,7 +103,7 @@ REASONS: Final[dict[str, str]] = {
     "source_trigger": (
         "This request gave its pages back while a write of its data may have been outstanding."),
     "source_trigger_unbounded": (
-        "This request's transfer failed with a send failure: nothing bounds when its data landed."),
+        "This request's transfer failed in sending: nothing bounds when its data landed."),
     "source_page": "The page trace names this request as the last writer of {pages} attended pages.",
     "source_stub": (
         "The one page that prefill handed over was this request's before: all slots but one held "

@@ -129,4 +129,5 @@ _FIELDS = frozenset(field.name for field in fields(Response))
 
 def from_row(row: dict[str, Any]) -> Response:
     """Build a response from a row of the table ``response`` (further columns are ignored)."""
-    return Response(**{name: row.get(name) for name in _FIELDS})
+    values: dict[str, Any] = {name: row.get(name) for name in _FIELDS}
+    return Response(**values)

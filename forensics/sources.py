@@ -1,10 +1,10 @@
-"""Whose data a stale hand-off may have shown, without page ids: a set with weights, never one name.
+"""Whose data a stale hand-off may have shown, without page ids: a weighed set, never one name.
 
 Fallback model of leak-mechanisms.md, section 9 (A-source model, step 4): a page that request R gave
-back is still R's when the recipient takes it with probability (1 - 1/F)^k, F pages in the pool, k pages
-handed out since; of R's remaining pages at least one is among the N that were taken with probability
-1 - (1 - N/F)^r. Requests that were certainly alive at the allocation, or ended after it, are no
-candidates. Replay (a later step) narrows the set to epochs.
+back is still R's when the recipient takes it with probability (1 - 1/F)^k, F pages in the pool, k
+pages handed out since; of R's r remaining pages at least one is among the N that were taken with
+probability 1 - (1 - N/F)^r. Requests that were certainly alive at the allocation, or ended after
+it, are no candidates. Replay (a later step) narrows the set to epochs.
 """
 
 from __future__ import annotations

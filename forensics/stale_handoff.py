@@ -21,8 +21,8 @@ from forensics.tiers import (
     unknown,
 )
 
-# Source of the two priors: leak-mechanisms.md gives necessary conditions, not frequencies; they
-# stand for "all conditions observed but the count" and "nothing refuted" until replay replaces them.
+# Source of the two priors: leak-mechanisms.md gives necessary conditions, not frequencies. They
+# stand for "all conditions observed but the count" and "nothing refuted".
 PROBABLE = (0.9, 0.5, 1.0)
 POSSIBLE = (0.25, 0.0, 1.0)
 
@@ -38,7 +38,8 @@ def _nothing_attended(response: Response, mechanism: str) -> Weighing | None:
     if response.no_tokens:
         return excluded(mechanism, reason("no_tokens_returned", response.evidence()))
     if response.one_token:
-        return excluded(mechanism, reason("only_prefill_token", response.evidence("stats", "finished")))
+        return excluded(mechanism, reason(
+            "only_prefill_token", response.evidence("stats", "finished")))
     return None
 
 

@@ -1,4 +1,4 @@
-"""Ways in which evidence arrives damaged or wrapped; each takes a folder and changes it in place."""
+"""Ways in which evidence arrives damaged or wrapped; each changes a folder in place."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
-_STAMP = re.compile(r"(?<=\[)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|(?<=\"timestamp\": \")[\d-]{10}T[\d:]{8}")
+_STAMP = re.compile(
+    r"(?<=\[)\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|(?<=\"timestamp\": \")[\d-]{10}T[\d:]{8}")
 
 
 def rewrite(folder: Path, pattern: str, change: Callable[[list[str]], list[str]]) -> None:

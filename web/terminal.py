@@ -121,8 +121,8 @@ def screen(summary: dict[str, Any], out: Path) -> str:
 def _headline(summary: dict[str, Any]) -> str:
     by_tier, total = summary["responses"]["by_tier"], summary["responses"]["total"]
     if total == 0:
-        return ("No response could be found in this evidence: nothing is assessable. This is not an "
-                "all-clear.")
+        return ("No response could be found in this evidence: nothing is assessable. This is not "
+                "an all-clear.")
     shown = by_tier["confirmed"] + by_tier["probable"] + by_tier["possible"]
     if shown == 0 and by_tier["not_assessable"] == 0:
         return f"No exposure: all {total} responses are excluded by recorded facts."

@@ -1,4 +1,4 @@
-"""Mechanisms A and A2 on hand-made responses: the verdict table of leak-mechanisms.md, section 9."""
+"""A and A2 on hand-made responses: the verdict table of leak-mechanisms.md, section 9."""
 
 from __future__ import annotations
 

@@ -47,7 +47,8 @@ def test_a_weighing_refuses_impossible_numbers():
 
 
 def test_a_reason_needs_its_values():
-    assert reason("counts_equal", d=7).text == "Both roles counted the same 7 prompt tokens for this room."
+    text = reason("counts_equal", d=7).text
+    assert text == "Both roles counted the same 7 prompt tokens for this room."
     with pytest.raises(KeyError):
         reason("counts_equal")
     assert all(text.endswith((".", "decide.")) for text in REASONS.values())

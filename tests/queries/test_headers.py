@@ -14,7 +14,8 @@ from tests.conftest import Judged
 
 PARAMETERS = {"never": NEVER, "longest_wait": LONGEST_WAIT_NS, "silence_ns": SILENCE_NS,
               "listed": 50}
-_COLUMN = re.compile(r"^--(?: columns:)? +([a-z_]\w*) +([A-Z][A-Z0-9_]*(?:\(.*?\))?(?:\[\])?)(?: |$)")
+_COLUMN = re.compile(
+    r"^--(?: columns:)? +([a-z_]\w*) +([A-Z][A-Z0-9_]*(?:\(.*?\))?(?:\[\])?)(?: |$)")
 
 
 def header(name: str) -> list[str]:
