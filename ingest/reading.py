@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import lzma
+import tarfile
+import zipfile
+import zlib
 from contextlib import ExitStack
 from typing import Final
 
-from ingest.archives import DAMAGE, explain
+from zstandard import ZstdError
+
 from ingest.blocks import Digest, Readable
-from ingest.errors import IngestError
+from ingest.errors import IngestError, PalimpsestError
 from ingest.limits import Limits
 from ingest.sources import Source
 
-# What opening or reading damaged or refused evidence raises; KeyError: a member that is gone.
-READ_ERRORS: Final = (OSError, IngestError, KeyError, *DAMAGE)
+# What opening or reading damaged or refused evidence raises; KeyError: a member that is gone;
+# RuntimeError, NotImplementedError and ValueError: archives of a kind that is not supported.
+READ_ERRORS: Final = (
+    OSError, EOFError, IngestError, KeyError, RuntimeError, ValueError, zlib.error,
+    lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, ZstdError,
+)
 _CHUNK_BYTES: Final = 2**20
 # A read that runs into damage gives nothing, so that compressed data is read in small steps.
 _PACKED_BYTES: Final = 16 * 2**10
+
+
+def explain(error: BaseException) -> str:
+    """One sentence about a reading error; quotes nothing of the file."""
+    if isinstance(error, PalimpsestError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    if isinstance(error, EOFError):
+        return "the compressed data ends early; copy it again"
+    return f"the data is damaged ({type(error).__name__}); copy it again"
 
 
 def open_stream(stack: ExitStack, source: Source, limits: Limits, peek: int) -> (
