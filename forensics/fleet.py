@@ -232,11 +232,11 @@ def _handoff_state(epoch: Epoch) -> tuple[str, bool]:
     return assessment.state, assessment.state == "closed" and plain.state != "closed"
 
 
-SAFETY: Final = ("closed", "reduced", "unknown", "exposed")
+_SAFETY: Final = ("closed", "reduced", "unknown", "exposed")
 
 
 def _worst(states: Iterable[str]) -> str:
-    return max(states, key=SAFETY.index, default="unknown")
+    return max(states, key=_SAFETY.index, default="unknown")
 
 
 def read(con: duckdb.DuckDBPyConnection, workers: list[Worker]) -> Fleet:

@@ -20,7 +20,7 @@ import duckdb
 import pyarrow as pa
 
 import queries
-from forensics.fleet import DEFERRED_SWITCH, SAFETY, Epoch, Fleet
+from forensics.fleet import DEFERRED_SWITCH, Epoch, Fleet
 from forensics.knowledge import load_knowledge
 from forensics.reasons import reason
 from forensics.response import Response
@@ -44,9 +44,6 @@ class DecodePolicy:
 
     worker_id: int
     epoch: int
-    state: str
-    window: str
-    why: str
     reach_ns: int
     page_size: int | None
     pool_pages: int | None
@@ -72,10 +69,8 @@ class Overlap:
 def policies(con: duckdb.DuckDBPyConnection, fleet: Fleet) -> dict[tuple[int, int], DecodePolicy]:
     """Decide each decode epoch's release policy and store it as the table ``decode_policy``."""
     outcomes = {row["worker_id"]: row for row in queries.rows(con, "deferred_outcome")}
-    prefills = [e for (w, _), e in sorted(fleet.epochs.items())
-                if fleet.workers[w].role == "prefill"]
     found = {
-        key: _policy(epoch, prefills, outcomes.get(key[0]), _boots(fleet, key[0]))
+        key: _policy(epoch, outcomes.get(key[0]), _boots(fleet, key[0]))
         for key, epoch in sorted(fleet.epochs.items())
         if fleet.workers[key[0]].role in ("decode", "unknown")
     }
@@ -97,17 +92,8 @@ def _boots(fleet: Fleet, worker_id: int) -> int:
     return sum(1 for w, _ in fleet.epochs if w == worker_id)
 
 
-def _policy(
-    epoch: Epoch, prefills: list[Epoch], outcome: dict[str, Any] | None, boots: int
-) -> DecodePolicy:
+def _policy(epoch: Epoch, outcome: dict[str, Any] | None, boots: int) -> DecodePolicy:
     knowledge = load_knowledge()
-    assessments = [
-        knowledge.lookup_late_write(
-            epoch.version, prefill.version, epoch.backend or prefill.backend, epoch.deferred_switch)
-        for prefill in prefills
-    ] or [
-        knowledge.lookup_late_write(epoch.version, None, epoch.backend, epoch.deferred_switch)]
-    worst = max(assessments, key=lambda a: SAFETY.index(a.state))
     counted = outcome or {}
     failed = max(int(counted.get("failed_lines") or 0), int(counted.get("failed_metric") or 0))
     drained = int(counted.get("drained") or 0)
@@ -122,8 +108,7 @@ def _policy(
         or ("speculative_algorithm" not in epoch.config and bool(epoch.config))
     ) and radix in (False, None) and not epoch.config.get("enable_hierarchical_cache")
     return DecodePolicy(
-        worker_id=epoch.worker_id, epoch=epoch.number, state=worst.state, window=worst.window or "none",
-        why=worst.why if isinstance(worst.why, str) else "; ".join(worst.why),
+        worker_id=epoch.worker_id, epoch=epoch.number,
         reach_ns=int(knowledge.reach_seconds(epoch.backend) * _SECOND),
         page_size=epoch.page_size,
         pool_pages=_pool_pages(epoch),

@@ -1,4 +1,4 @@
-"""``responses.jsonl`` and ``exposures.jsonl`` from the tables of the case (DESIGN.md, section 5)."""
+"""``responses.jsonl`` and ``exposures.jsonl`` from the tables of the case (DESIGN, section 5)."""
 
 from __future__ import annotations
 

@@ -104,7 +104,8 @@ REASONS: Final[dict[str, str]] = {
         "This request gave its pages back while a write of its data may have been outstanding."),
     "source_trigger_unbounded": (
         "This request's transfer failed in sending: nothing bounds when its data landed."),
-    "source_page": "The page trace names this request as the last writer of {pages} attended pages.",
+    "source_page": (
+        "The page trace names this request as the last writer of {pages} attended pages."),
     "source_stub": (
         "The one page that prefill handed over was this request's before: all slots but one held "
         "its data."),

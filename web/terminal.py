@@ -127,8 +127,8 @@ def _headline(summary: dict[str, Any]) -> str:
     if shown == 0 and by_tier["not_assessable"] == 0:
         return f"No exposure: all {total} responses are excluded by recorded facts."
     if shown == 0:
-        return (f"No exposure found, but {by_tier['not_assessable']} of {total} responses cannot be "
-                "assessed: this is not an all-clear.")
+        return (f"No exposure found, but {by_tier['not_assessable']} of {total} responses cannot "
+                "be assessed: this is not an all-clear.")
     return (f"{shown} of {total} responses may contain another request's data: "
             f"{by_tier['confirmed']} confirmed, {by_tier['probable']} probable, "
             f"{by_tier['possible']} possible.")
