@@ -6,9 +6,9 @@ note says why it is not. Judges nothing and never fails for what became of a fil
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -28,7 +28,7 @@ from ingest.excerpt_text import CONFIG_KEYS, line_text
 from ingest.limits import Limits
 from ingest.reading import READ_ERRORS, HashingStream, explain
 from ingest.records import TABLES
-from ingest.sources import Source
+from ingest.sources import Source, expand
 from ingest.wrappers import Wrapper, detect_wrapper
 
 _ID: Final = re.compile(r"(\d{1,9}):(\d{1,18})")
@@ -69,7 +69,6 @@ class _File:
     sha256: str | None
     checkpoints: bytes
     size_bytes: int
-    packed: bool
 
 
 @dataclass(slots=True)
@@ -90,6 +89,10 @@ class _Reading:
     proven: int = 0
     failure: str = ""
 
+    def vouches_for(self, offsets: list[int]) -> bool:
+        """Whether all these lines were found, in bytes that are those of the case."""
+        return all(o in self.found and self.found[o].end <= self.proven for o in offsets)
+
 
 def read_excerpts(con: duckdb.DuckDBPyConnection, ids: Iterable[str]) -> dict[str, Excerpt]:
     """Return the excerpt of every evidence id ('FILE:OFFSET'); each file is read at most once.
@@ -108,17 +111,16 @@ def read_excerpts(con: duckdb.DuckDBPyConnection, ids: Iterable[str]) -> dict[st
         return result
     files = _files(con, sorted(wanted))
     facts = _facts(con, wanted)
-    copies = _copies(con)
+    readings = _read_all(list(files.values()), wanted, _copies(con))
     for evidence_id, names in sorted(wanted.items()):
         file = files.get(evidence_id)
-        if file is None:
-            result.update({name: Excerpt(evidence_id, "", 0, offset, None, "",
-                                         "The case has no such file.")
-                           for offset, name in names.items()})
-            continue
-        reading = _read(file, sorted(names), copies)
         for offset, name in names.items():
-            result[name] = _excerpt(file, offset, reading, facts.get((evidence_id, offset), {}))
+            if file is None:
+                result[name] = Excerpt(evidence_id, "", 0, offset, None, "",
+                                       "The case has no such file.")
+            else:
+                result[name] = _excerpt(file, offset, readings[evidence_id],
+                                        facts.get((evidence_id, offset), {}))
     return result
 
 
@@ -137,11 +139,10 @@ def _excerpt(
 
 def _files(con: duckdb.DuckDBPyConnection, ids: list[int]) -> dict[int, _File]:
     rows = con.execute(
-        "SELECT evidence_id, name, path, member, sha256, digest_checkpoints, ingested_bytes, "
-        "compressed_bytes IS NOT NULL FROM evidence "
-        "WHERE evidence_id IN (SELECT unnest(?::INTEGER[]))", [ids]).fetchall()
-    return {row[0]: _File(row[0], row[1], row[2], row[3], row[4], row[5] or b"", row[6] or 0,
-                          row[7]) for row in rows}
+        "SELECT evidence_id, name, path, member, sha256, digest_checkpoints, ingested_bytes "
+        "FROM evidence WHERE evidence_id IN (SELECT unnest(?::INTEGER[]))", [ids]).fetchall()
+    return {number: _File(number, name, path, member, sha256, checkpoints or b"", size or 0)
+            for number, name, path, member, sha256, checkpoints, size in rows}
 
 
 def _facts(
@@ -180,32 +181,54 @@ def _copies(con: duckdb.DuckDBPyConnection) -> Path | None:
     return path.parent / "evidence" / "files" if path and path.name == DATABASE else None
 
 
-def _read(file: _File, offsets: list[int], copies: Path | None) -> _Reading:
-    """Read the lines at the offsets from the file, or from the copy that the case keeps of it."""
-    places = [Source(file.name, Path(file.path), file.member, 0, plain=not file.packed)]
-    if copies is not None and file.sha256 and re.fullmatch(r"[0-9a-f]{64}", file.sha256):
-        places.append(Source(file.name, copies / file.sha256, None, 0, plain=True))
-    first: _Reading | None = None
-    for source in places:
-        if first is not None and not source.path.exists():
+def _read_all(
+    files: list[_File], wanted: dict[int, dict[int, str]], copies: Path | None
+) -> dict[int, _Reading]:
+    """Read the wanted lines of each file from where it was, or from the copy that the case keeps.
+
+    An archive is gone through once for all of its members.
+    """
+    by_path: dict[str, list[_File]] = {}
+    for file in files:
+        by_path.setdefault(file.path, []).append(file)
+    readings: dict[int, _Reading] = {}
+    for path, parts in sorted(by_path.items()):
+        by_member: dict[str | None, list[_File]] = {}
+        for file in parts:
+            by_member.setdefault(file.member, []).append(file)
+        for source in _sources(path):
+            member = source.member and source.member.encode("utf-8", "backslashreplace").decode()
+            for file in by_member.pop(member, ()):
+                readings[file.evidence_id] = _pass(file, source, sorted(wanted[file.evidence_id]))
+            if not by_member:
+                break
+    for file in files:
+        gone = "" if os.path.exists(file.path) else _GONE
+        first = readings.setdefault(file.evidence_id, _Reading(failure=gone))
+        offsets = sorted(wanted[file.evidence_id])
+        if copies is None or not file.sha256 or first.vouches_for(offsets):
             continue
-        reading = _pass(file, source, offsets)
-        if all(o in reading.found and reading.found[o].end <= reading.proven for o in offsets):
-            return reading
-        first = first or reading
-    return first or _Reading(failure=_GONE)
+        copy = copies / file.sha256
+        if re.fullmatch(r"[0-9a-f]{64}", file.sha256) and copy.is_file():
+            again = _pass(file, Source(file.name, copy, None, 0, plain=True), offsets)
+            if again.vouches_for(offsets):
+                readings[file.evidence_id] = again
+    return readings
+
+
+def _sources(path: str) -> Iterator[Source]:
+    if not os.path.isfile(path):
+        return
+    for source in expand([path]):
+        if isinstance(source, Source):
+            yield source
 
 
 def _pass(file: _File, source: Source, offsets: list[int]) -> _Reading:
     reading = _Reading()
     try:
-        if not source.path.exists():
-            reading.failure = _GONE
-            return reading
-        with ExitStack() as stack:
-            opened = stack.enter_context(source.open(Limits()))
-            stream = HashingStream(_Capped(opened, file.size_bytes))
-            _collect(file, stream, offsets, reading)
+        with source.open(Limits()) as opened:
+            _collect(file, HashingStream(_Capped(opened, file.size_bytes)), offsets, reading)
     except READ_ERRORS as error:
         reading.failure = f"The file cannot be read again: {explain(error)}."
     return reading
