@@ -52,7 +52,8 @@ def analyse(con: duckdb.DuckDBPyConnection, progress: Progress | None = None) ->
     known_clocks = clocks.build(con, stated)
     tell("requests and hand-offs", 0, 0)
     for name in ("use", "decode_use", "prefill_use", "handoff", "bootstrap_worker",
-                 "router_request", "http_refusal", "response", "response_account"):
+                 "router_request", "http_refusal", "response", "response_account",
+                 "worker_setting"):
         queries.run(con, name)
     tell("builds, pools and limits", 0, 0)
     known_fleet = fleet.read(con, workers)

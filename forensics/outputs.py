@@ -58,10 +58,10 @@ def _response(
         "prefill_rid": row["p_rid"] or None,
         "request_id": row["request_id"],
         "account": row["account"],
-        "model": row["model"],
+        "model": row["served_model"],
         "prefill_worker": row["prefill_worker"],
         "decode_worker": row["decode_worker"],
-        "dp_rank": row["dp"],
+        "dp_rank": row["dp_rank"],
     }
     _interval(record, "received_at", row["received_lo"], row["received_hi"], zone_known)
     _interval(record, "finished_at", row["ended_lo"], row["ended_hi"], zone_known)
@@ -117,7 +117,7 @@ def exposure_rows(con: duckdb.DuckDBPyConnection) -> Iterator[dict[str, Any]]:
             "pages": row["pages"],
             "tokens": row["tokens"],
             "worker": row["worker"],
-            "dp_rank": row["dp"],
+            "dp_rank": row["dp_rank"],
             "page_extents": json.loads(row["extents"]) if row["extents"] else None,
             "first_at": rfc3339(first - shift) if first is not None else None,
             "last_at": rfc3339(last + shift) if last is not None else None,
