@@ -81,7 +81,7 @@ def read_page_evidence(con: duckdb.DuckDBPyConnection, fleet: Fleet) -> PageEvid
 
 
 def _traces(con: duckdb.DuckDBPyConnection) -> list[Trace]:
-    headers = list(queries.rows(con, "page_pool"))
+    headers = list(queries.rows(con, "trace_header"))
     if not headers:
         return []
     starts: dict[int, list[tuple[int, Trace]]] = {}
@@ -92,7 +92,7 @@ def _traces(con: duckdb.DuckDBPyConnection) -> list[Trace]:
             row["worker_id"], row["role"], row["dp"], row["session"], row["num_pages"],
             row["page_size"])))
     for evidence_id, rows in groupby(
-        queries.rows(con, "page_step"), key=lambda row: row["evidence_id"]
+        queries.rows(con, "trace_step"), key=lambda row: row["evidence_id"]
     ):
         runs = starts.get(evidence_id, [])
         at = -1

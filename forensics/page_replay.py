@@ -25,7 +25,7 @@ OPEN_SHARE: Final = 0.01
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One event of a page trace; see ``queries/page_step.sql``."""
+    """One event of a page trace; see ``queries/trace_step.sql``."""
 
     t_ns: int
     ev: str
