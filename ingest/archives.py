@@ -1,306 +1,303 @@
-"""Compressed files and archives as bounded streams; nothing is extracted, no member name is a path.
+"""Compressed files and archives -> the files in them, each with a way to read it.
 
-A member is named by its chain inside the archive, parts joined by ``!`` for archives in archives.
+Nothing is extracted and no member name is used as a path: a member is a stream. Archives inside
+archives are set aside in bounded temporary copies. What cannot be read is named with the reason.
 """
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import io
-import lzma
-import shutil
-import tarfile
-import tempfile
-import zipfile
-import zlib
+import re
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Final
 
-import zstandard
-
-from ingest.errors import EvidenceTooLarge
+from ingest.bounded import Bounded, check_size
+from ingest.compression import codec_of, decompressed
+from ingest.errors import EvidenceTooLarge, IngestError
 from ingest.limits import Limits
+from ingest.stored import Spool, Stored, StoredFile, Stream
+from ingest.tar_members import BLOCK_BYTES, is_tar, next_member
+from ingest.tar_reading import TarReading
+from ingest.text_encoding import Readable
+from ingest.zip_members import is_zip, open_directory, open_zip_member, zip_members
 
-# What damaged data raises while it is opened or read.
-DAMAGE: Final = (EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, tarfile.TarError,
-                 zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError)
-_MAGIC: Final = (
-    (b"\x1f\x8b", "gz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"), (b"\xfd7zXZ\x00", "xz"),
-    (b"PK\x03\x04", "zip"), (b"PK\x05\x06", "zip"),
+Opener = Callable[[Limits], Stream]
+# bzip2 gives its first byte after a whole block of up to 900 kB.
+_PEEK_BYTES: Final = 2**20
+# Archives that other programs have to unpack.
+_FOREIGN: Final = (
+    (b"7z\xbc\xaf\x27\x1c", "7-Zip"), (b"Rar!\x1a\x07", "RAR"), (b"\x04\x22\x4d\x18", "LZ4"),
+    (b"\x1f\x9d", "compress"),
 )
-_TAR_MAGIC_AT: Final = 257
-# A member: its name, why it is not read (''), and how to open it: (stream, packed size).
-Opener = Callable[[], AbstractContextManager[tuple[BinaryIO, int]]]
-Listed = tuple[str, str, Opener]
-# Archives in archives up to this size are held in memory, larger ones in an unnamed file.
-_SPOOL_BYTES: Final = 16 << 20
+_DRIVE: Final = re.compile(r"[A-Za-z]:")
+# Control characters, marks that turn text around, bytes of names that are not UTF-8.
+_UNPRINTABLE: Final = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_FILE: Final = "file"
+_TAR: Final = "tar"
+_ZIP: Final = "zip"
+_COMPRESSED_AGAIN: Final = "compressed again"
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A file inside an archive ('' for a merely compressed file), or why it is not one."""
+class Found:
+    """A file: by its member chain ('' for a file that is merely compressed), or why it is none.
 
-    name: str
+    ``packed``: whether it is inside something; False means the file itself is plain.
+    """
+
+    member: str = ""
     reason: str = ""
+    opener: Opener | None = None
+    packed: bool = True
 
 
-def explain(error: BaseException) -> str:
-    """Return one sentence about a damage; quotes nothing of the file."""
-    if isinstance(error, EvidenceTooLarge):
-        return str(error)
-    if isinstance(error, RuntimeError) and "encrypted" in str(error):
-        return "it is encrypted; decrypt it first"
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror
-    if isinstance(error, EOFError):
-        return "the compressed data ends early; copy it again"
-    return f"the data is damaged ({type(error).__name__}); copy it again"
+def look_into(path: Path, limits: Limits) -> Iterator[Found]:
+    """The files in a file on disk; a plain file gives itself.
+
+    Raises OSError and IngestError for the file as a whole; members that cannot be read are found
+    with a reason.
+    """
+    stored = StoredFile(path)
+    budget = _Budget(limits, stored.size)
+    yield from _look(stored, "", 1, budget)
 
 
-def kind_of(head: bytes) -> str | None:
-    """Return gz, zst, bz2, xz, zip or tar by the first 512 bytes, None for anything else."""
-    for magic, kind in _MAGIC:
-        if head.startswith(magic):
-            return kind
-    if head[_TAR_MAGIC_AT : _TAR_MAGIC_AT + 5] == b"ustar":
-        return "tar"
-    return None
+@dataclass(slots=True)
+class _Budget:
+    """What the members of one file may come to, archives in archives included."""
 
+    limits: Limits
+    file_bytes: int
+    members: int = 0
+    member_bytes: int = 0
+    names: dict[str, int] = field(default_factory=dict)
 
-def kind_of_file(path: Path) -> str | None:
-    """Return the kind of a file on disk."""
-    with path.open("rb") as file:
-        return kind_of(file.read(512))
-
-
-class _Bounded(io.RawIOBase):
-    """A decompressed stream that stops at the size and ratio limits."""
-
-    def __init__(self, stream: BinaryIO, compressed: int, limits: Limits) -> None:
-        self._stream, self._limits = stream, limits
-        self._compressed, self._count = max(compressed, 1), 0
-
-    def readable(self) -> bool:
-        return True
-
-    def read1(self, size: int = -1, /) -> bytes:
-        return self.read(size)
-
-    def readinto(self, buffer: memoryview | bytearray, /) -> int:  # type: ignore[override]
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def read(self, size: int = -1, /) -> bytes:
-        if size < 0:
-            size = 1 << 20
-        data = self._stream.read(min(size, 1 << 23))
-        self._count += len(data)
-        limits = self._limits
-        if self._count > limits.max_file_bytes:
+    def charge(self, size: int) -> None:
+        """Count a member; raises EvidenceTooLarge."""
+        self.members += 1
+        if self.members > self.limits.max_members:
             raise EvidenceTooLarge(
-                f"more than {limits.max_file_bytes} bytes after decompression",
-                way_out="Split the file, or decompress it yourself if you trust it.")
-        if (self._count > limits.ratio_from_bytes
-                and self._count > self._compressed * limits.max_ratio):
-            raise EvidenceTooLarge(
-                f"it grows more than {limits.max_ratio}-fold when decompressed: a decompression "
-                "bomb", way_out="Decompress it yourself if you trust it.")
-        return data
+                f"The archive has more than {self.limits.max_members} members; "
+                "unpack what is needed and give the folder")
+        self.member_bytes += size
+        check_size(self.member_bytes, self.file_bytes, self.limits)
 
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
+    def own_name(self, name: str) -> str:
+        """The name, told apart from an earlier member of the same name."""
+        count = self.names[name] = self.names.get(name, 0) + 1
+        return name if count == 1 else self.own_name(f"{name}~{count}")
 
 
-def _decompress(raw: BinaryIO, kind: str) -> BinaryIO:
-    if kind == "gz":
-        return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
-    if kind == "bz2":
-        return cast(BinaryIO, bz2.BZ2File(raw))
-    if kind == "xz":
-        return cast(BinaryIO, lzma.LZMAFile(raw))
-    return cast(BinaryIO, zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
-        raw, read_across_frames=True))
-
-
-@contextmanager
-def open_member(path: Path, member: str | None, limits: Limits) -> Iterator[BinaryIO]:
-    """Open a file, or a member of an archive by its chain, as decompressed bounded bytes."""
-    with ExitStack() as stack:
-        stream: BinaryIO = stack.enter_context(path.open("rb"))
-        size = path.stat().st_size
-        parts = member.split("!") if member else []
-        for depth in range(limits.max_depth * 2 + 1):
-            seekable = stream if depth == 0 else _spool(stack, stream)
-            kind = kind_of(seekable.read(512))
-            seekable.seek(0)
-            if kind is None or (not parts and kind in ("zip", "tar")):
-                yield seekable
-                return
-            if kind == "zip":
-                archive = stack.enter_context(zipfile.ZipFile(seekable))
-                info = archive.getinfo(parts.pop(0))
-                stream = cast(BinaryIO, _Bounded(
-                    cast(BinaryIO, stack.enter_context(archive.open(info))),
-                    info.compress_size, limits))
-            elif kind == "tar":
-                tar = stack.enter_context(tarfile.open(fileobj=seekable, mode="r:"))
-                found = tar.extractfile(tar.getmember(parts.pop(0)))
-                if found is None:
-                    raise tarfile.TarError("not a file")
-                stream = cast(BinaryIO, _Bounded(cast(BinaryIO, found), size, limits))
-            else:
-                stream = cast(BinaryIO, _Bounded(_decompress(seekable, kind), size, limits))
-                if not parts:
-                    # A compressed file: its content is streamed, unless it is an archive again.
-                    head = _peek(stream)
-                    yield cast(BinaryIO, head)
-                    return
-        raise EvidenceTooLarge(
-            f"archives are nested more than {limits.max_depth} deep",
-            way_out="Unpack the outer ones first.")
-
-
-class _Peeked(io.RawIOBase):
-    """A stream with its first bytes put back."""
-
-    def __init__(self, head: bytes, stream: BinaryIO) -> None:
-        self.head, self._stream = head, stream
-
-    def readable(self) -> bool:
-        return True
-
-    def read1(self, size: int = -1, /) -> bytes:
-        return self.read(size)
-
-    def read(self, size: int = -1, /) -> bytes:
-        if self.head:
-            if 0 <= size < len(self.head):
-                data, self.head = self.head[:size], self.head[size:]
-            else:
-                data, self.head = self.head, b""
-            return data
-        return self._stream.read(size)
-
-
-def _peek(stream: BinaryIO) -> _Peeked:
-    return _Peeked(stream.read(512), stream)
-
-
-def _spool(stack: ExitStack, stream: BinaryIO) -> BinaryIO:
-    """Copy a stream into a bounded, seekable, unnamed file."""
-    spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES)  # noqa: SIM115
-    stack.enter_context(spool)
-    shutil.copyfileobj(stream, spool, 1 << 20)
-    spool.seek(0)
-    return cast(BinaryIO, spool)
-
-
-def members(path: Path, limits: Limits) -> Iterator[Member]:
-    """Yield the files inside a compressed file or an archive, archives in archives included."""
-    with ExitStack() as stack:
-        stream = stack.enter_context(path.open("rb"))
-        count = [0]
-        yield from _members(stack, stream, path.stat().st_size, "", 0, count, limits)
-
-
-def _members(
-    stack: ExitStack, stream: BinaryIO, size: int, prefix: str, depth: int, count: list[int],
-    limits: Limits,
-) -> Iterator[Member]:
-    kind = kind_of(stream.read(512))
-    stream.seek(0)
-    if kind is None:
-        yield Member(prefix)
-        return
-    if depth >= limits.max_depth:
-        yield Member(prefix, f"archives are nested more than {limits.max_depth} deep; unpack the "
-                     "outer ones first")
-        return
-    if kind not in ("zip", "tar"):
-        inner = _peek(cast(BinaryIO, _Bounded(_decompress(stream, kind), size, limits)))
-        if kind_of(inner.head) not in ("tar", "zip"):
-            yield Member(prefix)
-            return
-        spooled = _spool(stack, cast(BinaryIO, inner))
-        yield from _members(stack, spooled, size, prefix, depth + 1, count, limits)
-        return
-    listed = _zip_members(stream) if kind == "zip" else _tar_members(stream)
-    for name, reason, opener in listed:
-        count[0] += 1
-        if count[0] > limits.max_members:
-            yield Member(_join(prefix, name),
-                         f"the archive has more than {limits.max_members} members; split it")
-            return
-        if reason:
-            yield Member(_join(prefix, name), reason)
-            continue
+def _look(stored: Stored, prefix: str, depth: int, budget: _Budget) -> Iterator[Found]:
+    limits = budget.limits
+    with stored.open() as file:
+        head = file.read(BLOCK_BYTES)
+        codec = codec_of(head)
+        if codec is not None:
+            file.seek(0)
+            head = file.read(_PEEK_BYTES)
+    kind = _kind(head)
+    # What compressing twice hides is measured against the file that was given.
+    packed_bytes = min(stored.size, budget.file_bytes)
+    if kind == _FILE:
+        if reason := _foreign(head):
+            yield Found(prefix, reason)
+        else:
+            yield Found(prefix, opener=partial(_open_stored, stored, codec, packed_bytes),
+                        packed=bool(prefix or codec))
+    elif depth > limits.max_depth:
+        yield Found(prefix, _too_deep(limits))
+    elif kind == _TAR:
+        yield from _tar(stored, codec, packed_bytes, prefix, depth, budget)
+    elif codec is None:
+        yield from _zip(stored, prefix, depth, budget)
+    else:
+        # Compressed twice, or a compressed zip: it has to be read from several places.
         try:
-            with opener() as (raw, packed):
-                bounded = cast(BinaryIO, _Bounded(raw, packed, limits))
-                if kind_of(bounded.read(512)) is None:
-                    yield Member(_join(prefix, name))
-                    continue
-            with opener() as (raw, packed), ExitStack() as inner_stack:
-                spooled = _spool(inner_stack, cast(BinaryIO, _Bounded(raw, packed, limits)))
-                yield from _members(inner_stack, spooled, packed, _join(prefix, name), depth + 1,
-                                    count, limits)
-        except (OSError, EvidenceTooLarge, *DAMAGE) as error:
-            yield Member(_join(prefix, name), f"cannot be read: {explain(error)}")
+            with _open_stored(stored, codec, packed_bytes, limits) as stream:
+                spool = Spool(stream, limits)
+        except (OSError, IngestError) as error:
+            yield Found(prefix, sentence(error))
+            return
+        yield from _look(spool, prefix, depth + 1, budget)
 
 
-def _join(prefix: str, name: str) -> str:
-    return f"{prefix}!{name}" if prefix else name
+def _tar(
+    stored: Stored, codec: str | None, packed_bytes: int, prefix: str, depth: int, budget: _Budget
+) -> Iterator[Found]:
+    reading = TarReading(stored, codec, packed_bytes, budget.limits)
+    position = 0
+    try:
+        while True:
+            stream = reading.at(position)
+            try:
+                member = next_member(stream)
+            finally:
+                reading.give_back(stream)
+            if member is None:
+                return
+            position = member.end
+            if not member.is_file:
+                budget.charge(0)
+                continue
+            budget.charge(member.size if not member.reason else 0)
+            yield from _member(
+                member.name, member.reason, member.size,
+                partial(reading.member, member.offset, member.size),
+                partial(reading.peek, member.offset, member.size), prefix, depth, budget)
+    except (OSError, IngestError) as error:
+        # The members before are good; the archive's rest is not.
+        yield Found(prefix, sentence(error))
+    finally:
+        reading.close()
 
 
-def _unsafe(name: str) -> str:
-    parts = name.replace("\\", "/").split("/")
-    if name.startswith(("/", "\\")) or ".." in parts or (len(name) > 1 and name[1] == ":"):
-        return "its name leads out of the archive; it was not read"
-    if "!" in name or "\0" in name:
-        return "its name holds a character that names are joined with; rename it"
+def _zip(stored: Stored, prefix: str, depth: int, budget: _Budget) -> Iterator[Found]:
+    try:
+        file = stored.open()
+        archive = open_directory(file, budget.limits)
+        # Members may be opened long after this: the file stays open as long as one of them is.
+        weakref.finalize(archive, file.close)
+        for member in zip_members(archive):
+            info = member.info
+            budget.charge(info.file_size if not member.reason else 0)
+            opener = partial(open_zip_member, archive, info)
+
+            def peek(count: int, opener: Opener = opener) -> bytes:
+                with opener(budget.limits) as stream:
+                    return _exactly(stream, count)
+
+            yield from _member(info.filename, member.reason, info.file_size, opener, peek, prefix,
+                               depth, budget)
+    except (OSError, IngestError) as error:
+        yield Found(prefix, sentence(error))
+
+
+def _member(
+    name: str, reason: str, size: int, opener: Opener, peek: Callable[[int], bytes],
+    prefix: str, depth: int, budget: _Budget,
+) -> Iterator[Found]:
+    """One member: a file, a compressed file, or an archive to look into."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    reason = _unsafe(name) or reason
+    if not reason and any(part.startswith(".") or part == "__MACOSX" for part in parts):
+        return
+    own = printable("/".join(parts)) or "unnamed"
+    chain = budget.own_name(f"{prefix}!{own}" if prefix else own)
+    if reason:
+        yield Found(chain, f"This member {reason}")
+        return
+    try:
+        head = peek(BLOCK_BYTES)
+        codec = codec_of(head)
+        if codec is not None:
+            head = peek(_PEEK_BYTES)
+        kind = _kind(head)
+        if kind == _FILE:
+            if codec is not None:
+                opener = partial(_inflating, opener, codec, size)
+            yield Found(chain, _foreign(head), opener)
+            return
+        if depth >= budget.limits.max_depth:
+            yield Found(chain, _too_deep(budget.limits))
+            return
+        with opener(budget.limits) as stream:
+            spool = Spool(stream, budget.limits)
+    except (OSError, IngestError) as error:
+        yield Found(chain, sentence(error))
+        return
+    yield from _look(spool, chain, depth + 1, budget)
+
+
+def printable(text: str) -> str:
+    """Text without characters that act on a terminal or cannot be stored; they become escapes."""
+    return _UNPRINTABLE.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def sentence(error: OSError | IngestError) -> str:
+    """One sentence about an error, with the way out if there is one; quotes no evidence."""
+    if isinstance(error, IngestError):
+        return f"{error.message}: {error.way_out[:1].lower()}{error.way_out[1:].rstrip('.')}" \
+            if error.way_out else error.message
+    if isinstance(error, PermissionError):
+        return "Permission denied: run as a user who may read it, or change its permissions"
+    return f"It cannot be read ({error.strerror or type(error).__name__}): copy it and try again"
+
+
+def _open_stored(
+    stored: Stored, codec: str | None, packed_bytes: int, limits: Limits
+) -> Stream:
+    file = stored.open()
+    source: Readable = file if codec is None else decompressed(file, codec)
+    return Bounded(source, None if codec is None else packed_bytes, limits, file.close)
+
+
+def _inflating(opener: Opener, codec: str, size: int, limits: Limits) -> Stream:
+    stream = opener(limits)
+    return Bounded(decompressed(stream, codec), size, limits, stream.close)
+
+
+def _kind(head: bytes) -> str:
+    """What a file is by its first bytes, looked at behind its compression if there is one."""
+    codec = codec_of(head)
+    if codec is not None:
+        try:
+            head = _exactly(decompressed(_Head(head), codec), BLOCK_BYTES)
+        except IngestError:
+            # Damaged: reading it will say so.
+            return _FILE
+        if codec_of(head) is not None:
+            return _COMPRESSED_AGAIN
+    if is_tar(head):
+        return _TAR
+    return _ZIP if is_zip(head) else _FILE
+
+
+def _foreign(head: bytes) -> str:
+    """Why an archive that this program does not open cannot be read; '' for anything else."""
+    for magic, name in _FOREIGN:
+        if head.startswith(magic):
+            return f"A {name} archive is not read: unpack it and give the folder"
     return ""
 
 
-def _zip_members(stream: BinaryIO) -> Iterator[Listed]:
-    archive = zipfile.ZipFile(stream)
-    for info in archive.infolist():
-        if info.is_dir():
-            continue
-        reason = _unsafe(info.filename)
-        if not reason and info.flag_bits & 1:
-            reason = "it is encrypted; decrypt it first"
-        if not reason and (info.external_attr >> 28) == 0xA:
-            reason = "a link, not a file; collect the file itself"
-
-        @contextmanager
-        def opener(info: zipfile.ZipInfo = info) -> Iterator[tuple[BinaryIO, int]]:
-            with archive.open(info) as raw:
-                yield cast(BinaryIO, raw), max(info.compress_size, 1)
-
-        yield info.filename, reason, opener
+def _unsafe(name: str) -> str:
+    """What is wrong with a member's name, if it would lead out of the archive."""
+    parts = name.replace("\\", "/").split("/")
+    if not parts[0] or ".." in parts or _DRIVE.match(name):
+        return "has a name that leads out of the archive: it was not read; rename it"
+    return ""
 
 
-def _tar_members(stream: BinaryIO) -> Iterator[Listed]:
-    tar = tarfile.open(fileobj=stream, mode="r:")  # noqa: SIM115 - lives as long as its stream
-    for info in tar:
-        if info.isdir():
-            continue
-        reason = _unsafe(info.name)
-        if not reason and not info.isreg():
-            reason = "a link or device, not a file; collect the file itself"
+def _too_deep(limits: Limits) -> str:
+    return (f"Archives are nested more than {limits.max_depth} deep: unpack the outer ones and "
+            "give the folder")
 
-        @contextmanager
-        def opener(info: tarfile.TarInfo = info) -> Iterator[tuple[BinaryIO, int]]:
-            raw = tar.extractfile(info)
-            if raw is None:
-                raise tarfile.TarError("not a file")
-            with raw:
-                yield cast(BinaryIO, raw), max(info.size, 1)
 
-        yield info.name, reason, opener
+@dataclass(slots=True)
+class _Head:
+    """The first bytes of a file as a stream."""
+
+    data: bytes
+
+    def read(self, size: int = -1, /) -> bytes:
+        size = len(self.data) if size < 0 else size
+        data, self.data = self.data[:size], self.data[size:]
+        return data
+
+
+def _exactly(stream: Readable, size: int) -> bytes:
+    """``size`` bytes, fewer at the end or where the data is damaged."""
+    parts: list[bytes] = []
+    try:
+        while size and (data := stream.read(size)):
+            parts.append(data)
+            size -= len(data)
+    except IngestError:
+        if not parts:
+            raise
+    return b"".join(parts)

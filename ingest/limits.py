@@ -1,4 +1,4 @@
-"""Bounds on what evidence may make this program do; hostile files run into them, not into memory."""
+"""Bounds on what evidence may make this program do."""
 
 from __future__ import annotations
 
