@@ -474,7 +474,7 @@ def test_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path) -> None:
                str(tmp_path / "case"), str(tmp_path / "in")]
     chance = random.Random(7)
     kills = 0
-    for _ in range(25):
+    for _ in range(16):
         process = subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.readline()
@@ -488,7 +488,7 @@ def test_kill_at_any_moment_loses_and_doubles_nothing(tmp_path: Path) -> None:
                                        "FROM evidence").fetchone()
                 assert ids is not None
                 assert ids[0] == ids[1]
-    assert kills > 5
+    assert kills > 3
     run(tmp_path / "case", tmp_path / "in")
     assert facts(tmp_path / "case", current=False) == facts(tmp_path / "once", current=False)
     columns = "* EXCLUDE (digest_checkpoints)"
