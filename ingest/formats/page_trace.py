@@ -115,19 +115,17 @@ class _Reader:
         return kept, events
 
     def _start(self, line: Line, batch: Batch) -> None:
-        """Begin a boot; a header that cannot be used leaves the events behind it without one."""
-        self._header = None
+        """Begin a boot; a header that cannot be used gives a row that names nobody."""
+        attrs: str | None = None
         try:
-            header = _HEADER_DECODER.decode(line.raw)
+            self._header = _HEADER_DECODER.decode(line.raw)
             attrs = to_json(msgspec.json.decode(line.raw))
+            problem = header_problem(self._header, attrs)
         except (ValueError, RecursionError) as error:
-            self._reject(batch, line, f"header: {_reason(error)}")
-            return
-        problem = header_problem(header, attrs)
+            problem = f"header: {_reason(error)}"
         if problem:
+            self._header = attrs = None
             self._reject(batch, line, problem)
-            return
-        self._header = header
         self._add([line], [Event(ev="header")], batch, attrs)
 
     def _add(

@@ -101,7 +101,8 @@ def test_every_header_starts_a_boot() -> None:
 def test_header_that_cannot_be_used(header: bytes, reason: str) -> None:
     rows, rejects = _rows(HEADER + header + b"\n" + EVENT)
     assert rejects == [reason, NO_HEADER]
-    assert [(row["ev"], row["host"]) for row in rows] == [("header", "h"), ("alloc", None)]
+    assert [(row["ev"], row["host"], row["attrs"] is None) for row in rows] == [
+        ("header", "h", False), ("header", None, True), ("alloc", None, True)]
 
 
 @pytest.mark.parametrize(("bad", "reason"), [
