@@ -17,7 +17,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from ingest.errors import ReportError
 from ingest.excerpts import Excerpt
 from web.report_rows import CAPS, MAX_SOURCES, Record, collect
-from web.report_text import count
+from web.report_text import count, upper_first
 from web.view import build_view
 from web.view_rows import MAX_LINES, wanted_lines
 from web.view_terms import DEFINITIONS, LABELS
@@ -65,4 +65,5 @@ def _environment() -> Environment:
         loader=FileSystemLoader(_TEMPLATES), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True)
     environment.filters["count"] = count
+    environment.filters["upper_first"] = upper_first
     return environment

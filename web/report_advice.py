@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from forensics.knowledge import DEFERRED_RELEASE, Knowledge, load_knowledge
-from forensics.versions import Version, VersionRange
+from web.report_releases import checklist, first_settled, switch_helps, target
 from web.report_rows import EXPOSED
-from web.report_text import count, joined, name
+from web.report_text import count, joined, name, sentence
 
 Summary = dict[str, Any]
 Worker = dict[str, Any]
@@ -47,7 +47,7 @@ def steps(summary: Summary) -> list[Step]:
             found.extend(advise(summary, workers, knowledge))
     if not summary["fleet"]:
         found.append(Step(
-            "stop", "Builds are unknown: treat the fleet as open",
+            "keep", "Builds are unknown: treat the fleet as open",
             "Find out which builds run",
             "No worker is described in this evidence. An unknown build is never a closed one: take "
             "GET /server_info of every worker, or its start-up log, and analyse again."))
@@ -57,6 +57,14 @@ def steps(summary: Summary) -> list[Step]:
         "Process logs, request logs, router logs and GET /server_info of every worker, metrics. "
         "Container logs are gone after a restart, request logs rotate by the hour."))
     high = summary["exposed_responses"]["high"]
+    if summary["exposed_responses"]["not_assessable"] or not summary["responses"]["total"]:
+        wanted = "; ".join(f"{sentence(gap['what'])}: {sentence(gap['switch'])}"
+                           for gap in summary["missing"][:3])
+        found.append(Step(
+            "keep", "Get the missing records",
+            "Get the missing records and analyse again",
+            (wanted or "Logs of every worker of both roles, over the whole time, and of the router")
+            + ". What cannot be assessed is not clean."))
     found.append(Step(
         "prove", "Test with canary prompts",
         "Prove with canary prompts that it stopped" if high else "Test with canary prompts",
@@ -94,6 +102,13 @@ def open_workers(summary: Summary, mechanism: str) -> list[Worker]:
             if worker["role"] in (*roles, "unknown") and _state(worker, mechanism) in OPEN]
 
 
+def _until_assessed(summary: Summary, mechanism: str, title: str) -> str:
+    """Return the title of a stop that only responses that cannot be assessed call for."""
+    if exposed(summary, mechanism):
+        return title
+    return f"Until it can be assessed: {title[:1].lower()}{title[1:]}"
+
+
 def _state(worker: Worker, mechanism: str) -> str | None:
     known = worker["knowledge"].get(mechanism)
     return known["state"] if known else None
@@ -120,11 +135,13 @@ def _stale(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Ite
     prefill, names = _who(workers, "prefill"), _names(workers)
     acute = concerned(summary, "stale_handoff") > 0
     if acute:
+        title = _until_assessed(summary, "stale_handoff", f"Stop hand-offs from {prefill}")
         yield Step(
-            "stop", f"Stop hand-offs from {prefill}",
-            f"Stop hand-offs from {prefill}",
-            "Serve this model without prefill/decode disaggregation, or not at all. When these "
-            "builds refuse a prompt (length, grammar, multimodal input), they still hand one token "
+            "stop", title, title,
+            "Serve this model without prefill/decode disaggregation, or not at all. "
+            + ("When these builds" if workers else "No prefill worker that is known is open to it, "
+               "but others may exist: when builds before the fix")
+            + " refuse a prompt (length, grammar, multimodal input), they still hand one token "
             "over, and decode answers HTTP 200 over pages of other requests.",
             "stale_handoff", names)
     limits = _limit(workers or summary["fleet"], "prefill")
@@ -150,19 +167,21 @@ def _stale(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Ite
             "you advertise must not exceed what every prefill pool holds.",
             "stale_handoff", names)
     yield Step(
-        "close", "", f"Upgrade {prefill} to {_target(knowledge, 'stale_handoff', workers)}",
-        f"By the source, {_first(knowledge, 'stale_handoff', workers)} retires a refused request "
-        "and hands nothing over (decode then waits up to 300 s for it). " + _checklist(workers),
+        "close", "", f"Upgrade {prefill} to {target(knowledge, 'stale_handoff', workers)}",
+        f"By the source, {first_settled(knowledge, 'stale_handoff', workers)} retires a refused request "
+        "and hands nothing over (decode then waits up to 300 s for it). " + checklist(workers),
         "stale_handoff", names)
 
 
 def _truncated(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Iterator[Step]:
     prefill = _who(workers, "prefill")
+    title = _until_assessed(summary, "truncated_handoff",
+                            f"Run {prefill} without --allow-auto-truncate")
     yield Step(
-        "stop", f"Turn --allow-auto-truncate off on {prefill}",
-        f"Restart {prefill} without --allow-auto-truncate",
-        "Prefill cuts the prompt, decode reserves pages for all of it and attends the tail that "
-        "nobody wrote. No release known to the knowledge base closes this while the switch is on.",
+        "stop" if concerned(summary, "truncated_handoff") else "close", title, title,
+        "With it, prefill cuts the prompt, decode reserves pages for all of it and attends the "
+        "tail that nobody wrote. No release known to the knowledge base closes this while the switch is "
+        "on.",
         "truncated_handoff", _names(workers))
 
 
@@ -185,7 +204,7 @@ def _late(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Iter
         "Until the upgrade, make aborts rare",
         "Every client disconnect, router timeout and cancel in mid-transfer opens a window: raise "
         "these timeouts, and let the router cancel both halves of a pair.", "late_write", names)
-    helped = [w for w in decode if _switch_helps(knowledge, w)]
+    helped = [w for w in decode if switch_helps(knowledge, w)]
     if helped:
         yield Step(
             "close", "", f"Turn deferred release on for {joined(_names(helped))}",
@@ -194,10 +213,10 @@ def _late(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Iter
             "late_write", _names(helped))
     pair = [w for w in summary["fleet"] if w["role"] in ("prefill", "decode", "unknown")]
     yield Step(
-        "close", "", f"Upgrade both roles together to {_target(knowledge, 'late_write', pair)}",
-        f"By the source, {_first(knowledge, 'late_write', pair)} holds the pages of an aborted "
+        "close", "", f"Upgrade both roles together to {target(knowledge, 'late_write', pair)}",
+        f"By the source, {first_settled(knowledge, 'late_write', pair)} holds the pages of an aborted "
         "request until prefill says that nothing is outstanding. Builds that differ turn every "
-        f"abort into a timed-out release. {_checklist(pair)} Watch "
+        f"abort into a timed-out release. {checklist(pair)} Watch "
         "sglang:decode_deferred_kv_release_total: mostly 'drained' is healthy.",
         "late_write", names)
 
@@ -207,7 +226,7 @@ def _metadata(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> 
         yield Step(
             "close", f"Upgrade {_who(workers, 'decode')}",
             f"Upgrade {_who(workers, 'decode')} to "
-            f"{_target(knowledge, 'metadata_collision', workers)}",
+            f"{target(knowledge, 'metadata_collision', workers)}",
             "These builds do not check whose metadata row they read; no log can tell what they "
             "read.", "metadata_collision", _names(workers))
 
@@ -216,78 +235,3 @@ _ADVICE: Final[dict[str, Callable[[Summary, list[Worker], Knowledge], Iterator[S
     "stale_handoff": _stale, "truncated_handoff": _truncated, "late_write": _late,
     "metadata_collision": _metadata,
 }
-
-
-def _range(worker: Worker) -> VersionRange:
-    bounds: list[Version | None] = []
-    for end in ("low", "high"):
-        try:
-            bounds.append(Version.parse(str(worker["version"].get(end))))
-        except ValueError:
-            bounds.append(None)
-    return VersionRange(bounds[0], bounds[1], False, ())
-
-
-def _switch_helps(knowledge: Knowledge, worker: Worker) -> bool:
-    """Whether deferred release is not known to be on, and turning it on changes the state."""
-    if worker["switches"].get(DEFERRED_RELEASE) is True:
-        return False
-    build, backend = _range(worker), worker.get("backend")
-    default = knowledge.switch_default(DEFERRED_RELEASE, build, backend)
-    if default is True and worker["switches"].get(DEFERRED_RELEASE) is None:
-        return False
-    turned_on = knowledge.lookup_late_write(build, build, backend, True).state
-    return turned_on in ("closed", "reduced")
-
-
-def _first(knowledge: Knowledge, mechanism: str, workers: Sequence[Worker]) -> str:
-    """Name the first release from which on the knowledge base calls a mechanism settled."""
-    found = _first_release(knowledge, mechanism, workers)
-    return f"release {found}" if found else "no release known to the knowledge base"
-
-
-def _target(knowledge: Knowledge, mechanism: str, workers: Sequence[Worker]) -> str:
-    """Name the release to upgrade to: the later one of the source's and the checklist's."""
-    found = _first_release(knowledge, mechanism, workers)
-    checklist = Version.parse(_checklist_release(workers))
-    return f"{max(found, checklist) if found else checklist} or later"
-
-
-def _first_release(
-    knowledge: Knowledge, mechanism: str, workers: Sequence[Worker]
-) -> Version | None:
-    needed: list[Version] = []
-    backends: list[str | None] = sorted({w["backend"] for w in workers if w.get("backend")})
-    for backend in backends or [None]:
-        settled: Version | None = None
-        for version in reversed(knowledge.known):
-            if not _settled(knowledge, mechanism, version, backend):
-                break
-            settled = version
-        if settled is None:
-            return None
-        needed.append(settled)
-    return max(needed)
-
-
-def _settled(
-    knowledge: Knowledge, mechanism: str, version: Version, backend: str | None
-) -> bool:
-    if mechanism != "late_write":
-        return knowledge.lookup(mechanism, version, backend).state == "closed"
-    # Nothing closes late writes for good; what counts is deferred release without being asked.
-    state = knowledge.lookup_late_write(version, version, backend, True).state
-    return state in ("closed", "reduced") and knowledge.switch_default(
-        DEFERRED_RELEASE, version, backend) is True
-
-
-def _checklist_release(workers: Sequence[Worker]) -> str:
-    """Return what the published operator checklist asks for (incident account, 2026-10-26)."""
-    failed_send = any(w.get("backend") in ("nixl", "mori") for w in workers)
-    return "0.5.23" if failed_send else "0.5.22"
-
-
-def _checklist(workers: Sequence[Worker]) -> str:
-    release = _checklist_release(workers)
-    return f"The published checklist asks for {release} or later" + (
-        " with NIXL or MORI." if release == "0.5.23" else ".")

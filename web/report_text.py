@@ -113,6 +113,11 @@ def slug(value: object) -> str:
     return re.sub(r"[^a-z0-9_]+", "-", str(value).lower())[:60] or "-"
 
 
+def upper_first(text: str) -> str:
+    """Return the text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def plural(number: int, one: str, many: str = "") -> str:
     """Return the number with its noun."""
     return f"{count(number)} {one if number == 1 else many or one + 's'}"

@@ -7,11 +7,22 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from web.report_advice import OPEN, Step, exposed, open_workers
-from web.report_rows import Rows
-from web.report_text import Moment, count, duration, joined, moment, name, plural, sentence
+from web.report_rows import EXPOSED, Rows
+from web.report_text import (
+    Moment,
+    count,
+    duration,
+    joined,
+    moment,
+    name,
+    plural,
+    sentence,
+    slug,
+    upper_first,
+)
 from web.view_fleet import version_text
 from web.view_rows import Anchors
-from web.view_terms import LEVELS, mechanism_line, mechanism_title
+from web.view_terms import LABELS, LEVELS, mechanism_line, mechanism_title, tier_anchor
 
 MAX_WORKERS: Final = 6
 
@@ -28,12 +39,20 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of a sentence; a number leads to what is behind it."""
+
+    text: str
+    anchor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Answers:
     """``tone``: 'found' (something is exposed), 'open' (cannot be told), 'none' (none found)."""
 
     tone: str
-    headline: str
-    happened: tuple[str, ...]
+    headline: tuple[Part, ...]
+    happened: tuple[tuple[Part, ...], ...]
     going_on: str
     going_on_tone: str
     going_on_text: str
@@ -78,31 +97,37 @@ def answers(
         missing=tuple(sentence(gap["what"]) for gap in summary["missing"][:2]))
 
 
-def _headline(summary: Mapping[str, Any]) -> tuple[str, str]:
+def _headline(summary: Mapping[str, Any]) -> tuple[str, tuple[Part, ...]]:
     tiers, total = summary["responses"]["by_tier"], int(summary["responses"]["total"])
     if not total:
-        return "open", ("No response was found in this evidence: nothing is assessable. "
-                        "This is not an all-clear.")
-    shown = [tiers["confirmed"], tiers["probable"], tiers["possible"]]
-    blind = tiers["not_assessable"]
-    if sum(shown):
-        return "found", (
-            f"{count(sum(shown))} of {plural(total, 'response')} may contain another request's "
-            f"data: {count(shown[0])} confirmed, {count(shown[1])} probable, {count(shown[2])} "
-            "possible" + (f"; {count(blind)} more cannot be assessed." if blind else "."))
-    if blind:
-        return "open", (f"No exposure was found, but {count(blind)} of {plural(total, 'response')} "
-                        "cannot be assessed: this is not an all-clear.")
-    return "none", (f"No exposure was found: recorded facts exclude {plural(total, 'response')}, "
-                    "which is every response in this evidence. It says nothing of any other.")
+        return "open", (Part("No response was found in this evidence: nothing is assessable. "
+                             "This is not an all-clear."),)
+    whole = plural(total, "response")
+    shown = sum(tiers[tier] for tier in EXPOSED)
+    blind = Part(count(tiers["not_assessable"]), tier_anchor("not_assessable"))
+    if shown:
+        parts = [Part(f"{count(shown)} of {whole} may contain another request's data: ")]
+        for tier in EXPOSED:
+            anchor = tier_anchor(tier) if tiers[tier] else None
+            parts += [Part(count(tiers[tier]), anchor), Part(f" {LABELS[tier]}, ")]
+        parts[-1] = Part(f" {LABELS[EXPOSED[-1]]}")
+        if tiers["not_assessable"]:
+            parts += [Part("; "), blind, Part(" more cannot be assessed")]
+        return "found", (*parts, Part("."))
+    if tiers["not_assessable"]:
+        return "open", (Part("No exposure was found, but "), blind,
+                        Part(f" of {whole} cannot be assessed: this is not an all-clear."))
+    return "none", (Part("No exposure was found: recorded facts exclude all "),
+                    Part(whole, tier_anchor("excluded")),
+                    Part(" in this evidence. That says nothing of any other response."))
 
 
-def _happened(summary: Mapping[str, Any]) -> Iterator[str]:
+def _happened(summary: Mapping[str, Any]) -> Iterator[tuple[Part, ...]]:
     for key in summary["mechanisms"]:
         number = exposed(dict(summary), key)
         if number:
-            line = mechanism_line(key)
-            yield f"{mechanism_title(key).capitalize()} ({count(number)}): {line}."
+            yield (Part(f"{upper_first(mechanism_title(key))} ("),
+                   Part(count(number), f"m-{slug(key)}"), Part(f"): {mechanism_line(key)}."))
 
 
 def _going_on(summary: Mapping[str, Any], last: Moment | None) -> tuple[str, str, str]:
@@ -111,15 +136,22 @@ def _going_on(summary: Mapping[str, Any], last: Moment | None) -> tuple[str, str
     if not summary["responses"]["total"]:
         return "Cannot be told", "open", "No response is in the evidence. " + seen + "."
     active = [key for key in summary["mechanisms"] if exposed(dict(summary), key)]
-    still = _still_open(summary, active or list(summary["mechanisms"]))
+    still = _still_open(summary, active or list(summary["mechanisms"]), OPEN)
+    blind = int(summary["responses"]["by_tier"]["not_assessable"])
+    end_of_it = f"{seen}; later traffic is not covered."
     if not active:
-        if still:
+        but = f" At the last evidence, {still}." if still else ""
+        if blind:
+            return "Cannot be told", "open", (
+                f"No response was found exposed, but {count(blind)} cannot be assessed.{but} "
+                + end_of_it)
+        if _still_open(summary, list(summary["mechanisms"]), OPEN[:2]) or not summary["fleet"]:
+            but = but or " No worker's build is known."
             return "None found; builds are open", "open", (
-                f"No response was found exposed, but {still}. {seen}; later traffic is not "
-                "covered.")
+                f"No response was found exposed.{but} {end_of_it}")
         return "None found", "none", (
-            "No response was found exposed, and no worker is known to run a build that leaves a "
-            f"weighed mechanism open. {seen}; later traffic is not covered.")
+            f"No response was found exposed.{but or ' No build leaves a weighed mechanism open.'} "
+            + end_of_it)
     gap = f", {duration(end.ns - last.ns)} before its end" if end and last else ""
     latest = (f"The last response that may be exposed ended at {last.text} UTC{gap}"
               if last else "The times of the exposed responses are not known")
@@ -127,22 +159,26 @@ def _going_on(summary: Mapping[str, Any], last: Moment | None) -> tuple[str, str
         why = still or "no worker's build is known"
         return "Assume yes", "found", f"At the last evidence, {why}. {latest}. {seen}."
     return "Not seen at the end", "open", (
-        f"{latest}. Every worker's last start in the evidence runs a build that closes it. {seen}; "
-        "later traffic is not covered.")
+        f"{latest}. The builds at the end of the evidence close it, by the knowledge base. "
+        + end_of_it)
 
 
-def _still_open(summary: Mapping[str, Any], mechanisms: Sequence[str]) -> str:
+def _still_open(
+    summary: Mapping[str, Any], mechanisms: Sequence[str], states: Sequence[str]
+) -> str:
+    """Say which workers end in a build that leaves a mechanism in one of the states."""
     parts = []
     for key in mechanisms:
         try:
             workers = open_workers(dict(summary), key)
-        except KeyError:
+        except KeyError:  # a mechanism that the knowledge base does not name
             continue
-        if workers:
-            names = joined(
-                [f"{name(w['worker'])} ({version_text(w['version'])})" for w in workers], 3)
+        found = {worker["knowledge"][key]["state"] for worker in workers}
+        if found & set(states):
+            names = joined([name(worker["worker"]) for worker in workers], 3)
             verb = "run builds" if len(workers) > 1 else "runs a build"
-            parts.append(f"{names} {verb} open to {mechanism_title(key)}")
+            reduced = " (reduced)" if found == {"reduced"} else ""
+            parts.append(f"{names} {verb} open to {mechanism_title(key)}{reduced}")
     return "; ".join(parts)
 
 
@@ -155,8 +191,9 @@ def _unknown_zones(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def _places(summary: Mapping[str, Any], anchors: Anchors) -> Iterator[Place]:
     for number, worker in enumerate(summary["fleet"], 1):
-        opened = [mechanism_title(key) for key, known in worker["knowledge"].items()
-                  if known["state"] in OPEN]
+        opened = [
+            mechanism_title(key) + (" (reduced)" if known["state"] == "reduced" else "")
+            for key, known in worker["knowledge"].items() if known["state"] in OPEN]
         yield Place(f"worker-{number}", name(worker["worker"]), name(worker["role"]),
                     version_text(worker["version"]), ", ".join(opened))
 

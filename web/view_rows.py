@@ -69,7 +69,6 @@ class SourceView:
     label: str
     probability: str
     pages: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +94,7 @@ class ResponseView:
     reasons: tuple[ReasonView, ...]
     lines: tuple[LineView, ...]
     sources: tuple[SourceView, ...]
+    source_reasons: tuple[str, ...]
     sources_left_out: int
 
 
@@ -191,6 +191,9 @@ def _response(
         titles=", ".join(item.title for item in weighed if item.tier == tier) or "–",
         reasons=reasons, lines=tuple(line_view(ref, excerpts) for ref in refs),
         sources=tuple(_source(item) for item in rows.sources.get(key, ())),
+        source_reasons=tuple(dict.fromkeys(
+            sentence(reason["text"]) for item in rows.sources.get(key, ())
+            for reason in item["reasons"])),
         sources_left_out=rows.unlisted[key],
     )
 
@@ -246,9 +249,8 @@ def _source(item: Mapping[str, Any]) -> SourceView:
     room = item.get("source_room")
     account = item.get("source_account")
     pages = item.get("pages")
-    text = "; ".join(sentence(reason["text"]) for reason in item["reasons"])
     return SourceView(
         "" if room is None else f"{name(room)}.{item.get('source_attempt') or 0}",
         name(account) if account is not None else "not known", mechanism_title(item["mechanism"]),
         item["tier"], LABELS.get(item["tier"], name(item["tier"])),
-        probability(item.get("probability")), "–" if pages is None else count(pages), text)
+        probability(item.get("probability")), "–" if pages is None else count(pages))

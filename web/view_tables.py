@@ -39,6 +39,7 @@ class Index:
     """The shown responses behind one count."""
 
     anchor: str
+    tier: str
     label: str
     total: int
     chips: tuple[Chip, ...]
@@ -86,7 +87,7 @@ def mechanisms(
             place = tier_anchor(tier) if tier == "excluded" else f"m-{slug(key)}-{tier}"
             cells.append(Cell(tier, LABELS[tier], total, place if total else None))
             if total and tier != "excluded":
-                indexes.append(Index(place, LABELS[tier], total, tuple(
+                indexes.append(Index(place, tier, LABELS[tier], total, tuple(
                     anchors.chip(record) for record in behind.get((key, tier), ()))))
         views.append(MechanismView(f"m-{slug(key)}", mechanism_title(key), mechanism_line(key),
                                    tuple(cells), tuple(indexes)))
