@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.blocks import Block
-from ingest.dispatch import Parsed, Seen, parse_lines
+from ingest.dispatch import RECENT_LINES, Parsed, Seen, parse_lines
 from ingest.records import Batch, Line, LineFormat, Reject, rows_to_arrow
 from ingest.requests import block as request_block
 from ingest.schema import (
@@ -29,8 +29,18 @@ from ingest.schema import (
 )
 from ingest.wrappers import detect_wrapper
 
+if TYPE_CHECKING:
+    from ingest.bulk import BulkResult
+
 # Name of the line format that reads JSON request logs.
 REQUEST_LOG: Final = "request_log_json"
+# Formats that the compiled scan knows, and those that may stand beside them: none of these is ever
+# continued on a next line.
+ENGINE_FORMATS: Final = frozenset({"engine_log", "uvicorn_access"})
+BULK_NEIGHBOURS: Final = ENGINE_FORMATS | {
+    "glog", "request_log_json", "request_log_text", "metrics_export", "scheduler_status"}
+# Smaller blocks are not worth loading the compiled scan for.
+BULK_BYTES: Final = 4 << 20
 
 
 @dataclass(slots=True)
@@ -81,6 +91,8 @@ def parse_block(formats: Sequence[LineFormat], block: Block) -> BlockRows:
     """Rows of an unwrapped block."""
     clean = not block.skipped and b"\x1b" not in block.data and b"\0" not in block.data
     parsed = parse_request_block(formats, block) if clean else None
+    if parsed is None and clean and len(block.data) >= BULK_BYTES:
+        parsed = parse_engine_block(formats, block)
     if parsed is None:
         parsed = parse_lines(formats, kept_lines(detect_wrapper(b"").peel(block), block))
     reject_skipped(parsed.batch, block)
@@ -111,6 +123,52 @@ def parse_request_block(formats: Sequence[LineFormat], block: Block) -> Parsed |
     if not others or others[-1].byte_offset != last:
         parsed.recent.append(Seen(last, REQUEST_LOG, 0))
     return parse_lines(formats, others, parsed)
+
+
+def parse_engine_block(formats: Sequence[LineFormat], block: Block) -> Parsed | None:
+    """Rows of a block that is mostly an engine log in plain spelling; None if it is not.
+
+    Engine and access lines are never continued, so what the compiled scan takes decides only that.
+    """
+    if b"\r" in block.data or not ENGINE_FORMATS <= {f.name for f in formats}:
+        return None
+    # The kernel is loaded by those who need it: it costs half a second.
+    from ingest import bulk
+
+    found = bulk.scan(block.data, block.byte_offset, block.first_line_no)
+    if len(found.rest) * 2 > found.lines:
+        return None
+    data = block.data
+    rest = [
+        Line(data[start:end], line_no, block.byte_offset + start)
+        for start, end, line_no in found.rest.tolist()
+    ]
+    parsed = Parsed()
+    if found.lines and found.format_of(0):
+        parsed.tails[""] = None
+    parsed = parse_lines(formats, rest, parsed)
+    if parsed.batch.formats.keys() - BULK_NEIGHBOURS:
+        # Lines of formats that may be continued: the grammar has to see every line in order.
+        return None
+    parsed.batch.tables.extend(found.tables)
+    for name, count in found.taken.items():
+        parsed.batch.formats[name] = parsed.batch.formats.get(name, 0) + count
+    _restore_order(parsed, found, block)
+    return parsed
+
+
+def _restore_order(parsed: Parsed, found: BulkResult, block: Block) -> None:
+    """Put the lines that the scan took back among the block's last lines."""
+    if found.lines and found.format_of(found.lines - 1):
+        parsed.tails[""] = None
+    first = max(0, found.lines - RECENT_LINES)
+    seen = {entry.byte_offset: entry for entry in parsed.recent}
+    for row in range(first, found.lines):
+        if name := found.format_of(row):
+            offset = block.byte_offset + int(found.starts[row])
+            seen[offset] = Seen(offset, name, 0)
+    parsed.recent.clear()
+    parsed.recent.extend(seen[offset] for offset in sorted(seen))
 
 
 def kept_lines(lines: Iterable[Line], block: Block) -> Iterable[Line]:
