@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from ingest.blocks import Block, decode_evidence, encoding_of
 from ingest.records import Line
-from ingest.wrapping.clean import BOM, clean, physical_lines, plain_lines
+from ingest.wrapping.clean import BOM, clean, plain_lines
 from ingest.wrapping.container import (
     detect_compose,
     detect_cri,
@@ -22,7 +22,7 @@ from ingest.wrapping.container import (
     detect_kubectl,
 )
 from ingest.wrapping.journal import detect_entries, detect_short
-from ingest.wrapping.layer import Layer
+from ingest.wrapping.layer import Layer, holds_records
 from ingest.wrapping.loki import detect_logcli, detect_rows
 from ingest.wrapping.loki_document import detect_document
 from ingest.wrapping.prefix import detect_grep, detect_ray, detect_stamp
@@ -96,18 +96,18 @@ class Chain:
 
     def peel(self, block: Block) -> Iterator[Line]:
         """The lines that the block completes."""
-        lines: Iterable[Line] = physical_lines(block)
+        lines: Iterable[Line] = plain_lines(block)
         for layer in self.layers:
             lines = _through(layer, lines)
-        return _cleaned(lines)
+        return iter(lines)
 
     def flush(self) -> Iterator[Line]:
         """What the layers hold back, each through the layers inside it."""
         for number, layer in enumerate(self.layers):
-            lines: Iterable[Line] = layer.flush()
+            lines: Iterable[Line] = map(_cleaned, layer.flush())
             for inner in self.layers[number + 1:]:
                 lines = _through(inner, lines)
-            yield from _cleaned(lines)
+            yield from lines
 
     def pending(self) -> tuple[int, int] | None:
         """The first place that a layer needs again."""
@@ -126,6 +126,7 @@ def detect_wrapper(head: bytes) -> Wrapper:
 
 def _layers(raws: list[bytes]) -> tuple[Layer, ...]:
     found: list[Layer] = []
+    proven = 0
     while len(found) < _MAX_DEPTH and any(raws):
         for detect in _DETECTORS:
             layer = detect(raws)
@@ -140,7 +141,10 @@ def _layers(raws: list[bytes]) -> tuple[Layer, ...]:
         peeled = [out for line in lines for out in twin.feed(line)]
         peeled.extend(twin.flush())
         raws = [clean(line.raw) for line in peeled]
-    return tuple(found)
+        # A layer that others may look like needs proof: a sure one or records inside it.
+        if layer.sure or holds_records(raws):
+            proven = len(found)
+    return tuple(found[:proven])
 
 
 def _sample(head: bytes) -> list[bytes]:
@@ -159,13 +163,12 @@ def _sample(head: bytes) -> list[bytes]:
 
 def _through(layer: Layer, lines: Iterable[Line]) -> Iterator[Line]:
     for line in lines:
-        yield from layer.feed(line)
+        for inner in layer.feed(line):
+            yield _cleaned(inner)
 
 
-def _cleaned(lines: Iterable[Line]) -> Iterator[Line]:
-    for line in lines:
-        raw = clean(line.raw)
-        if raw is line.raw:
-            yield line
-        else:
-            yield Line(raw, line.line_no, line.byte_offset, line.stream, line.outer_ns)
+def _cleaned(line: Line) -> Line:
+    raw = clean(line.raw)
+    if raw is line.raw:
+        return line
+    return Line(raw, line.line_no, line.byte_offset, line.stream, line.outer_ns)

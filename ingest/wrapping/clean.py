@@ -26,11 +26,6 @@ _BOLD_LINE: Final = re.compile(rb"\*\*[\[{\d]")
 _BOLD_PREFIX: Final = re.compile(rb"\*\*(\[[^\]*]{1,120}\])\*\*")
 
 
-def without_ansi(raw: bytes) -> bytes:
-    """The text without terminal escape sequences."""
-    return _ANSI.sub(b"", raw) if b"\x1b" in raw else raw
-
-
 def clean(raw: bytes) -> bytes:
     """The text as the program logged it."""
     if b"\x1b" in raw:
@@ -64,20 +59,6 @@ def plain_lines(block: Block) -> Iterable[Line]:
     if block.byte_offset == 0 and data.startswith(BOM):
         offsets = list(offsets)
         raws[0] = clean(raws[0][len(BOM):])
-    return map(Line, raws, count(block.first_line_no), offsets)
-
-
-def physical_lines(block: Block) -> Iterable[Line]:
-    """The block's physical lines without ANSI codes and CR, as wrappers look at them."""
-    data = block.data
-    raws = _split(data)
-    offsets = list(map(add, accumulate(map(len, raws), initial=0), count(block.byte_offset)))
-    if b"\x1b" in data:
-        raws = list(map(without_ansi, raws))
-    if b"\r" in data:
-        raws = [raw.rstrip(b"\r") for raw in raws]
-    if block.byte_offset == 0 and data.startswith(BOM):
-        raws[0] = raws[0][len(BOM):]
     return map(Line, raws, count(block.first_line_no), offsets)
 
 

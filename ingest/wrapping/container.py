@@ -88,8 +88,8 @@ def detect_docker(raws: Sequence[bytes]) -> LineLayer | None:
 
 def detect_compose(raws: Sequence[bytes]) -> LineLayer | None:
     """Compose prefixes on most lines; tables with bars look alike but hold no records."""
-    if fits(peel_compose, raws, share=0.6, least=2, records=0.1):
-        return LineLayer("compose", peel_compose)
+    if fits(peel_compose, raws, share=0.6):
+        return LineLayer("compose", peel_compose, sure=False)
     return None
 
 

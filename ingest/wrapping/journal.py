@@ -89,7 +89,7 @@ def detect_entries(raws: Sequence[bytes]) -> LineLayer | None:
 def detect_short(raws: Sequence[bytes]) -> JournalText | None:
     """Journal or syslog text on most lines that are no continuation."""
     first = [raw for raw in raws if not raw.startswith((b"  ", b"-- "))]
-    return JournalText() if fits(peel_short, first, share=0.5, least=2) else None
+    return JournalText() if fits(peel_short, first, share=0.5) else None
 
 
 @dataclass(slots=True)
@@ -97,6 +97,7 @@ class JournalText:
     """Journal text; lines after a newline in a message are indented by the prefix's width."""
 
     name: str = "journal-text"
+    sure: bool = True
     width: int = 0
     stream: str = ""
     outer_ns: int | None = None

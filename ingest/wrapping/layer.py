@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from functools import lru_cache
+from typing import Final, Protocol
+
+import msgspec
 
 from ingest.records import Line
 
@@ -20,7 +23,7 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _RECORD: Final = re.compile(rb"[\[{\x1b]|\*\*\[|\d{4}-\d\d-\d\d|[IWEF]\d{4} \d\d:\d\d:")
 
 
-class Peeled(NamedTuple):
+class Peeled(msgspec.Struct, frozen=True, gc=False):
     """A line without its wrapper.
 
     ``payload``: None drops the line (it carries nothing). ``open``: the line goes on in the next
@@ -35,9 +38,20 @@ class Peeled(NamedTuple):
 
 
 class Layer(Protocol):
-    """Peels one wrapper off lines; lines that do not have it pass as they are."""
+    """Peels one wrapper off lines; lines that do not have it pass as they are.
 
-    name: str
+    ``sure``: False if other text may look alike, so that what it holds has to be records.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the wrapper is."""
+        ...
+
+    @property
+    def sure(self) -> bool:
+        """Whether the wrapper's look alone proves it."""
+        ...
 
     def feed(self, line: Line) -> Iterable[Line]:
         """The lines that this one completes."""
@@ -70,6 +84,7 @@ class LineLayer:
 
     name: str
     peel: Peel
+    sure: bool = True
     unfinished: dict[tuple[str, str], _Unfinished] = field(default_factory=dict)
     open_bytes: int = 0
 
@@ -142,6 +157,7 @@ def joined_stream(outer: str, inner: str) -> str:
     return f"{outer}/{inner}" if outer else inner
 
 
+@lru_cache(maxsize=4096)
 def stream_name(text: str | bytes) -> str:
     """Text of the evidence as a stream name: printable and bounded."""
     if isinstance(text, bytes):
@@ -149,17 +165,14 @@ def stream_name(text: str | bytes) -> str:
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)[:_MAX_STREAM_CHARS]
 
 
-def fits(
-    peel: Peel, raws: Iterable[bytes], *, share: float, least: int = 1, records: float = 0.0
-) -> bool:
-    """Whether enough of the non-blank lines carry the wrapper.
-
-    ``records``: the share of the payloads that must look like the beginning of a log record, for
-    wrappers that other text may look like.
-    """
+def fits(peel: Peel, raws: Iterable[bytes], *, share: float) -> bool:
+    """Whether at least this share of the non-blank lines, and one of them, carry the wrapper."""
     lines = [raw for raw in raws if raw.strip()]
-    peeled = [p for p in map(peel, lines) if p is not None and p.payload is not None]
-    if len(peeled) < max(1, min(least, len(lines)), share * len(lines)):
-        return False
-    begins = sum(_RECORD.match(p.payload or b"") is not None for p in peeled)
-    return begins >= records * len(peeled)
+    count = sum(p is not None and p.payload is not None for p in map(peel, lines))
+    return count >= max(1, share * len(lines))
+
+
+def holds_records(raws: Sequence[bytes]) -> bool:
+    """Whether some of the lines begin as log records do, the others being their tails."""
+    lines = [raw for raw in raws if raw.strip()]
+    return sum(_RECORD.match(raw) is not None for raw in lines) > 0.05 * len(lines)

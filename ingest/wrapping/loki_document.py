@@ -46,6 +46,7 @@ class LokiDocument:
     """Peels the entries out of the document; text around the document passes as it is."""
 
     name: str = "loki-document"
+    sure: bool = True
     frames: list[_Frame] = field(default_factory=list)
     labels: dict[str, str] = field(default_factory=dict)
     stream: str = ""

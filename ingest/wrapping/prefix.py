@@ -95,24 +95,20 @@ def detect_ray(raws: Sequence[bytes]) -> LineLayer | None:
 
 
 def detect_grep(raws: Sequence[bytes]) -> LineLayer | None:
-    """File names on most lines, with records behind them."""
+    """File names on most lines."""
     hits = [(match, raw) for raw in raws if (match := _HIT.match(raw)) is not None]
     numbers = [n for match, raw in hits if (n := _NUMBER.match(raw, match.end())) is not None]
     numbered = bool(hits) and sum(n[1] == b":" for n in numbers) >= 0.9 * len(hits)
     names = dict.fromkeys(match[1] for match, _ in hits[:_MAX_FILES])
-    # Names from before the first hit: context lines that precede it.
+    # The names are known from the start, for context lines that come before the first hit.
     peel = _Grep(numbered, names)
-    if not fits(peel, raws, share=0.7, records=0.1):
-        return None
-    return LineLayer("grep", peel)
+    return LineLayer("grep", peel, sure=False) if fits(peel, raws, share=0.7) else None
 
 
 def detect_stamp(raws: Sequence[bytes]) -> LineLayer | None:
-    """Outer stamps with records or a Dynamo level behind them."""
+    """Outer stamps; with a Dynamo level behind them there is no doubt."""
     if not fits(peel_stamp, raws, share=0.2):
         return None
     stamped = [(m, raw) for raw in raws if (m := _STAMPED.match(raw)) is not None]
     tracing = sum(_TRACING.match(raw, m.end()) is not None for m, raw in stamped)
-    if tracing >= 0.1 * len(stamped) or fits(peel_stamp, raws, share=0.2, records=0.1):
-        return LineLayer("stamp", peel_stamp)
-    return None
+    return LineLayer("stamp", peel_stamp, sure=tracing >= 0.1 * len(stamped))
