@@ -168,8 +168,9 @@ def _stale(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Ite
             "stale_handoff", names)
     yield Step(
         "close", "", f"Upgrade {prefill} to {target(knowledge, 'stale_handoff', workers)}",
-        f"By the source, {first_settled(knowledge, 'stale_handoff', workers)} retires a refused request "
-        "and hands nothing over (decode then waits up to 300 s for it). " + checklist(workers),
+        f"By the source, {first_settled(knowledge, 'stale_handoff', workers)} retires a refused "
+        "request and hands nothing over (decode then waits up to 300 s for it). "
+        + checklist(workers),
         "stale_handoff", names)
 
 
@@ -180,8 +181,8 @@ def _truncated(summary: Summary, workers: list[Worker], knowledge: Knowledge) ->
     yield Step(
         "stop" if concerned(summary, "truncated_handoff") else "close", title, title,
         "With it, prefill cuts the prompt, decode reserves pages for all of it and attends the "
-        "tail that nobody wrote. No release known to the knowledge base closes this while the switch is "
-        "on.",
+        "tail that nobody wrote. No release known to the knowledge base closes this while the "
+        "switch is on.",
         "truncated_handoff", _names(workers))
 
 
@@ -214,9 +215,9 @@ def _late(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Iter
     pair = [w for w in summary["fleet"] if w["role"] in ("prefill", "decode", "unknown")]
     yield Step(
         "close", "", f"Upgrade both roles together to {target(knowledge, 'late_write', pair)}",
-        f"By the source, {first_settled(knowledge, 'late_write', pair)} holds the pages of an aborted "
-        "request until prefill says that nothing is outstanding. Builds that differ turn every "
-        f"abort into a timed-out release. {checklist(pair)} Watch "
+        f"By the source, {first_settled(knowledge, 'late_write', pair)} holds the pages of an "
+        "aborted request until prefill says that nothing is outstanding. Builds that differ turn "
+        f"every abort into a timed-out release. {checklist(pair)} Watch "
         "sglang:decode_deferred_kv_release_total: mostly 'drained' is healthy.",
         "late_write", names)
 

@@ -154,7 +154,7 @@ def line_view(evidence_id: str, excerpts: Mapping[str, Excerpt]) -> LineView:
     line = f"line {count(excerpt.line_no)}, " if excerpt.line_no else ""
     file = name(excerpt.name) if excerpt.name else f"evidence {name(evidence_id)}"
     return LineView(f"{file}, {line}byte {excerpt.byte_offset}", name(excerpt.sha256 or ""),
-                    excerpt.text, sentence(excerpt.note))
+                    sentence(excerpt.text), sentence(excerpt.note))
 
 
 def responses(
