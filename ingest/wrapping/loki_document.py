@@ -61,7 +61,7 @@ class LokiDocument:
             if _HEAD.match(raw) is None and raw.strip() != b"{":
                 yield line
                 return
-            self.start = (line.byte_offset, line.line_no)
+            self.start, self.results = (line.byte_offset, line.line_no), 0
         for match in _TOKEN.finditer(raw):
             token = match[0]
             if token == b'"' or len(self.frames) > _MAX_DEPTH:
@@ -87,8 +87,8 @@ class LokiDocument:
         frames = self.frames
         if token in (b"{", b"["):
             is_object = token == b"{"
-            if is_object and frames and not frames[-1].is_object:
-                # The next result of the answer.
+            if is_object and len(frames) > 1 and frames[-2].key == b"result":
+                # The next result of the answer; it names its stream before its entries.
                 self.labels, self.results = {}, self.results + 1
                 self.stream = f"result {self.results}"
             frames.append(_Frame(is_object))
