@@ -170,7 +170,8 @@ def test_loki_document(indent: int | None) -> None:
     text = json.dumps(document, indent=indent, ensure_ascii=False)
     expected = [("p-0", BATCH, NS), ("p-0", 'quo"te \\ two', NS - 1), ("p-0", "lines", NS - 1),
                 ("p-0", "with metadata", NS - 2), ("p-0", "after metadata", NS - 2),
-                ("d-0", "größe", NS - 3), ("result 3", "unnamed", NS - 4), ("result 3", "stampless", None)]
+                ("d-0", "größe", NS - 3), ("result 3", "unnamed", NS - 4),
+                ("result 3", "stampless", None)]
     assert parts(text) == expected
     # Pages of a query, one document per line, and text behind them.
     if indent is None:
