@@ -31,6 +31,7 @@ MAX_SAMPLE_BYTES: Final = 16 * 1024
 MAX_BATCH_ROWS: Final = 20_000
 _FIRST_EPOCH_S: Final = 946_684_800  # 2000-01-01
 _LAST_EPOCH_S: Final = 9_223_372_036  # what fits into 64-bit nanoseconds
+_LARGEST_OFFSET_S: Final = 14 * 3600  # UTC+14:00, the Line Islands
 
 _COMMENT: Final = re.compile(rb"#(?: (?:HELP|TYPE|UNIT) [^\s]| EOF$|$| )")
 _TYPE: Final = re.compile(rb"# (?:TYPE|HELP) [A-Za-z_:\"]")
@@ -152,9 +153,11 @@ def scrape_ns(name: str) -> int | None:
             when = datetime(*map(int, parts), tzinfo=UTC)  # type: ignore[misc,arg-type]
         except ValueError:
             return None
-        offset = int(hours) * 3600 if hours else 0
-        offset += int(minutes) * (60 if offset >= 0 else -60) if minutes else 0
-        return (int(when.timestamp()) - offset) * 10**9
+        offset = int(hours[1:]) * 3600 + int(minutes) * 60 if hours else 0
+        if offset > _LARGEST_OFFSET_S:
+            return None
+        seconds = int(when.timestamp()) + (offset if hours and hours[0] == "-" else -offset)
+        return seconds * 10**9 if _FIRST_EPOCH_S <= seconds <= _LAST_EPOCH_S else None
     return None
 
 

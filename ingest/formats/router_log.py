@@ -135,12 +135,16 @@ class RouterLog:
         if event != "other" and "=" in message:
             message, own = split_fields(message)
             fields = own | fields
+        status = fields.get("status_code")
+        if status is None and event not in _NEEDS_URL:
+            # A worker's status is not the router's answer: that line's ``reason`` has it.
+            status = fields.get("status")
         row: dict[str, Any] = {
             "stamp_ns": stamp_ns, "stamp_res_ns": width, "level": level, "event": event,
             "request_id": _bounded(fields.get("request_id")),
             "method": _bounded(fields.get("method")),
             "path": path_of(fields.get("uri")),
-            "status_code": status_of(fields.get("status_code") or fields.get("status")),
+            "status_code": status_of(status),
             "latency_us": latency_us(fields.get("latency")),
             "prefill_url": url_of(fields.get("prefill_url") or fields.get("prefill")),
             "decode_url": url_of(fields.get("decode_url") or fields.get("decode")),

@@ -112,7 +112,9 @@ def test_labels_are_bounded_and_kept() -> None:
     ("decode_1.prom", None), ("1796098162/decode.prom", None), ("decode_17960981620.prom", None),
     ("m-2026-12-01T04:09:22Z.prom", 1_796_098_162), ("m.20261201T040922Z.prom", 1_796_098_162),
     ("m_2026-12-01T12-09-22+08:00.prom", 1_796_098_162), ("m-2026-12-01T04:09:22.prom", None),
-    ("m-2026-13-01T04:09:22Z.prom", None),
+    ("m-2026-13-01T04:09:22Z.prom", None), ("m_99990101T000000Z.prom", None),
+    ("m_00010101T000000Z.prom", None), ("m-2026-12-01T04:09:22+99:99.prom", None),
+    ("m-2026-12-01T03:39:22-00:30.prom", 1_796_098_162),
 ])
 def test_scrape_time_from_the_name(name: str, seconds: int | None) -> None:
     assert scrape_ns(name) == (None if seconds is None else seconds * 10**9)

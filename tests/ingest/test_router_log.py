@@ -78,14 +78,15 @@ def test_pd_messages() -> None:
         assert {key: rows[event][key] for key in pair} == pair
     assert rows["select_failed"]["reason"] == (
         "No available prefill workers (all circuits open or unhealthy)")
-    assert rows["decode_error"]["status_code"] == 500
+    assert "status_code" not in rows["decode_error"]
+    assert rows["decode_error"]["reason"] == "500 Internal Server Error"
     assert rows["decode_error"]["decode_url"] == "http://127.0.0.1:31002"
     assert rows["circuit_breaker"]["reason"] == "closed -> open"
     failed, refused = (
         known(row) for row in _rows("router_log.0.3.2.log") if row["event"] == "prefill_error")
     assert failed["prefill_url"] == refused["prefill_url"] == "http://10.0.1.11:30000"
     assert failed["reason"].startswith("error sending request for url (http://10.0.1.11")
-    assert (refused["status_code"], refused["reason"]) == (400, "400 Bad Request")
+    assert (refused.get("status_code"), refused["reason"]) == (None, "400 Bad Request")
     assert refused["request_id"] == "gnt-A"
 
 
@@ -105,8 +106,8 @@ def test_json_mode() -> None:
         "event": "started", "request_id": "gnt-B", "method": "POST", "path": "/generate"}
     assert (refused["event"], refused["status_code"], refused["latency_us"]) == (
         "client_error", 400, 2_376_544)
-    assert (failed["event"], failed["status_code"], failed["decode_url"], failed["request_id"]) == (
-        "decode_error", 500, "http://10.0.2.11:30001", "gnt-C")
+    assert (failed["event"], failed["reason"], failed["decode_url"], failed["request_id"]) == (
+        "decode_error", "500 Internal Server Error", "http://10.0.2.11:30001", "gnt-C")
 
 
 @pytest.mark.parametrize(("text", "ns", "width"), [
@@ -169,7 +170,7 @@ def test_wrapped_line_gives_its_row(cut: int) -> None:
     assert batch.rejects == []
     assert [(r["event"], r["decode_url"], r["status_code"], r["request_id"])
             for r in batch.rows["router_event"]] == [
-        ("decode_error", "http://10.0.2.11:30001", 500, "gnt-A")]
+        ("decode_error", "http://10.0.2.11:30001", None, "gnt-A")]
 
 
 def test_complete_lines_take_no_tail() -> None:
