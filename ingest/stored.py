@@ -11,7 +11,6 @@ import os
 import stat
 import tempfile
 import weakref
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Final, Protocol, Self, cast
@@ -77,26 +76,28 @@ class StoredFile:
 
 
 class Spool:
-    """A bounded copy of a stream: in memory if it is small, else in an unnamed place on disk."""
+    """A bounded copy of a stream: in memory if it is small, else in a file without a name.
+
+    No copy of evidence stays behind, even if the program is killed.
+    """
 
     def __init__(self, source: Readable, limits: Limits) -> None:
         self._data = b""
-        self._path = ""
+        self._file: BinaryIO | None = None
         self.size = 0
         parts: list[bytes] = []
-        sink: BinaryIO | None = None
         while chunk := source.read(_CHUNK_BYTES):
             self.size += len(chunk)
             if self.size > limits.max_file_bytes:
                 raise EvidenceTooLarge(
                     f"An archive in an archive has more than {limits.max_file_bytes} bytes")
             parts.append(chunk)
-            if sink is None and self.size <= _IN_MEMORY_BYTES:
+            if self._file is None and self.size <= _IN_MEMORY_BYTES:
                 continue
             try:
-                sink = sink or self._on_disk()
-                sink.writelines(parts)
-                sink.flush()
+                self._file = self._file or self._on_disk()
+                self._file.writelines(parts)
+                self._file.flush()
             except OSError as error:
                 raise _no_room(error) from None
             parts.clear()
@@ -104,15 +105,45 @@ class Spool:
 
     def open(self) -> BinaryIO:
         """A new stream over the copy."""
-        if not self._path:
+        if self._file is None:
             return io.BytesIO(self._data)
-        return cast(BinaryIO, io.FileIO(self._path))
+        return cast(BinaryIO, _Shared(self._file, self.size))
 
     def _on_disk(self) -> BinaryIO:
-        handle, self._path = tempfile.mkstemp(prefix="palimpsest-")
-        sink = os.fdopen(handle, "wb")
-        weakref.finalize(self, _remove, sink, self._path)
-        return sink
+        file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115 - closed by finalize
+        weakref.finalize(self, file.close)
+        return file
+
+
+class _Shared(io.RawIOBase):
+    """A reader with a position of its own over a file that others read too."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        # A descriptor of its own: the copy lives as long as one of its readers.
+        self._handle = os.dup(file.fileno())
+        self._size, self._position = size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        start = {os.SEEK_CUR: self._position, os.SEEK_END: self._size}.get(whence, 0)
+        self._position = max(0, start + offset)
+        return self._position
+
+    def read(self, size: int = -1, /) -> bytes:
+        wanted = self._size - self._position if size < 0 else size
+        data = os.pread(self._handle, max(0, wanted), self._position)
+        self._position += len(data)
+        return data
+
+    def close(self) -> None:
+        if not self.closed:
+            os.close(self._handle)
+        super().close()
 
 
 def open_regular(path: Path) -> io.FileIO:
@@ -135,9 +166,3 @@ def _no_room(error: OSError) -> IngestError:
         return IngestError("There is no room for an archive inside the archive: "
                            "point TMPDIR to a larger disk or unpack the outer archive")
     return IngestError(f"An archive inside the archive cannot be set aside: {error.strerror}")
-
-
-def _remove(sink: BinaryIO, path: str) -> None:
-    sink.close()
-    with suppress(OSError):
-        os.unlink(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import os
@@ -201,15 +202,20 @@ def test_archives_in_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         assert [read(f) for f in found.values()] == [LOG, NOISE, b"p\n", b"2\n"]
 
 
-def test_spooled_copies_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_have_no_name_that_could_stay_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stored_module, "_IN_MEMORY_BYTES", 100)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
-    found = look(tmp_path, tar({"a.tar": tar({"x": NOISE})}))
-    assert len(os.listdir(tmp_path / "tmp")) == 1
-    assert read(found["a.tar!x"]) == NOISE
-    found.clear()
+    before = len(os.listdir("/proc/self/fd"))
+    found = look(tmp_path, tar({"a.tar": tar({"x": NOISE}), "b.zip": zipped({"y": NOISE})}))
     assert os.listdir(tmp_path / "tmp") == []
+    assert read(found["a.tar!x"]) == read(found["b.zip!y"]) == NOISE
+    assert len(os.listdir("/proc/self/fd")) > before
+    found.clear()
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_nesting_is_bounded(tmp_path: Path) -> None:
@@ -398,11 +404,11 @@ def test_archive_that_changes_while_it_is_read(tmp_path: Path) -> None:
 
 
 def test_no_room_for_a_copy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(**_: object) -> tuple[int, str]:
+    def full() -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(stored_module, "_IN_MEMORY_BYTES", 100)
-    monkeypatch.setattr("tempfile.mkstemp", full)
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
     found = look(tmp_path, tar({"a.zip": zipped({"x": NOISE}), "b": b"2"}))
     assert "TMPDIR" in found["a.zip"].reason
     assert read(found["b"]) == b"2"
