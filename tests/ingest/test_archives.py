@@ -6,7 +6,6 @@ import gc
 import gzip
 import io
 import os
-import random
 import tarfile
 import tracemalloc
 import zipfile
@@ -18,126 +17,25 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from packing import CODECS, SMALL, content, tar, tar_entry, zipped
+from packing import (
+    CODECS,
+    LOG,
+    NOISE,
+    SMALL,
+    drain,
+    look,
+    partial_read,
+    read,
+    tar,
+    tar_entry,
+    zipped,
+)
 
 from ingest import stored as stored_module
 from ingest import tar_reading
-from ingest.archives import Found, look_into
-from ingest.compression import codec_of, decompressed
+from ingest.archives import look_into
 from ingest.errors import EvidenceTooLarge, IngestError
 from ingest.limits import Limits
-from ingest.text_encoding import Readable
-
-LOG = b"".join(b"[2026-01-02 03:04:%02d] Decode batch, n=%d\n" % (n % 60, n) for n in range(4000))
-NOISE = random.Random(7).randbytes(300_000)
-
-
-def look(tmp_path: Path, data: bytes, limits: Limits | None = None) -> dict[str, Found]:
-    path = tmp_path / "evidence"
-    path.write_bytes(data)
-    found = list(look_into(path, limits or Limits()))
-    assert len({f.member for f in found}) == len(found)
-    return {f.member: f for f in found}
-
-
-def read(found: Found, limits: Limits | None = None) -> bytes:
-    assert found.opener is not None
-    assert found.reason == ""
-    return content(found.opener(limits or Limits()))
-
-
-def partial_read(found: Found, limits: Limits | None = None) -> tuple[bytes, str]:
-    """What can be read, and the sentence of the error that ends it."""
-    assert found.opener is not None
-    parts: list[bytes] = []
-    with found.opener(limits or Limits()) as stream:
-        try:
-            parts.extend(iter(lambda: stream.read(1000), b""))
-        except IngestError as error:
-            return b"".join(parts), error.message
-    return b"".join(parts), ""
-
-
-def drain(stream: Readable, step: int) -> None:
-    while stream.read(step):
-        pass
-
-
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("data", [b"", b"x", LOG, NOISE], ids=["empty", "byte", "log", "noise"])
-def test_compressed_files_are_recognised_by_content(
-    tmp_path: Path, codec: str, data: bytes
-) -> None:
-    found = look(tmp_path, CODECS[codec](data))
-    assert list(found) == [""]
-    assert found[""].packed
-    assert read(found[""]) == data
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_joined_frames_are_read_to_the_last(tmp_path: Path, codec: str) -> None:
-    pack = CODECS[codec]
-    joined = pack(LOG) + pack(b"") + pack(NOISE) + pack(b"end\n")
-    assert read(look(tmp_path, joined)[""]) == LOG + NOISE + b"end\n"
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_cut_data_gives_what_is_readable_then_says_so(tmp_path: Path, codec: str) -> None:
-    packed = CODECS[codec](NOISE)
-    for cut in (len(packed) // 2, len(packed) - 1):
-        data, reason = partial_read(look(tmp_path, packed[:cut])[""])
-        assert NOISE.startswith(data)
-        # bzip2 gives nothing before a whole block.
-        assert codec in ("bz2", "xz") or len(data) > cut // 2
-        assert "ends early" in reason
-    first, second = CODECS[codec](LOG), CODECS[codec](LOG)
-    data, reason = partial_read(look(tmp_path, first + second[:-1])[""])
-    assert data.startswith(LOG)
-    assert "ends early" in reason
-
-
-@pytest.mark.parametrize("codec", CODECS)
-def test_damaged_data_is_named(tmp_path: Path, codec: str) -> None:
-    pack = {**CODECS, "zst": zstandard.ZstdCompressor(write_checksum=True).compress}[codec]
-    packed = bytearray(pack(NOISE))
-    packed[len(packed) // 2] ^= 0xFF
-    data, reason = partial_read(look(tmp_path, bytes(packed))[""])
-    assert "damaged" in reason
-    assert len(data) <= len(NOISE)
-
-
-def test_padding_and_garbage_behind_gzip(tmp_path: Path) -> None:
-    assert read(look(tmp_path, gzip.compress(LOG) + bytes(5000))[""]) == LOG
-    data, reason = partial_read(look(tmp_path, gzip.compress(LOG) + b"garbage behind")[""])
-    assert (data, reason) == (LOG, "Other data follows the gzip data")
-
-
-@given(st.lists(st.binary(max_size=3000), min_size=1, max_size=4), st.integers(1, 900),
-       st.sampled_from(["level", "checksum", "skippable", "unsized"]))
-@settings(max_examples=60, deadline=None)
-def test_zstd_frames_are_followed_exactly(parts: list[bytes], step: int, kind: str) -> None:
-    packed = b""
-    for part in parts:
-        if kind == "unsized":
-            engine = zstandard.ZstdCompressor(write_content_size=False).compressobj()
-            packed += engine.compress(part) + engine.flush()
-        else:
-            packed += zstandard.ZstdCompressor(
-                level=19 if kind == "level" else 1, write_checksum=kind == "checksum"
-            ).compress(part)
-        if kind == "skippable":
-            packed += b"\x51\x2a\x4d\x18\x05\x00\x00\x00extra"
-    stream = decompressed(io.BytesIO(packed), "zstd")
-    assert b"".join(iter(lambda: stream.read(step), b"")) == b"".join(parts)
-    stream = decompressed(io.BytesIO(packed[:-1]), "zstd")
-    with pytest.raises(IngestError, match="ends early"):
-        drain(stream, step)
-
-
-def test_text_is_no_codec() -> None:
-    assert [codec_of(head) for head in (b"", b"BZh9 is how it begins", b"PK", b"\x1f\x8b")] == (
-        [None] * 4)
-
 
 TARS: dict[str, Callable[[bytes], bytes]] = {"tar": lambda data: data, **CODECS}
 DEEP = "node-a/" + "long-folder-name/" * 12 + "sglang.log"
