@@ -22,7 +22,7 @@ from report_case import (
 )
 
 from ingest.errors import ReportError
-from ingest.excerpts import Excerpt
+from ingest.excerpts import Excerpt, read_excerpts
 from web.report import render_report, write_report
 from web.report_advice import steps
 from web.report_rows import CAPS, collect
@@ -430,3 +430,24 @@ def test_every_colour_can_be_read_on_every_ground() -> None:
             for ink in colours.keys() - {"ground", "panel", "code", "mark", "line"}:
                 light, dark = sorted((luminance(colours[ink]), luminance(colours[ground])))[::-1]
                 assert (light + 0.05) / (dark + 0.05) >= 4.5, (ink, ground)
+
+
+def test_the_sample_case(sample: Any) -> None:
+    """The report of sample_logs/: real lines of a real stale hand-off, read again and redacted."""
+    text = render_report(sample.summary, iter(sample.responses), iter(sample.exposures),
+                         lambda ids: read_excerpts(sample.con, ids))
+    page = Page(text)
+    assert all(href[1:] in page.ids for href, _ in page.links)
+    confirmed = [r for r in sample.responses if r["recipient_tier"] == "confirmed"]
+    assert confirmed
+    for record in confirmed:
+        inside = page.text(f"r-{record['room']}-{record['attempt']}")
+        assert f"input_len={record['prompt_tokens']}" in inside
+        assert "input_len=1," in inside
+        assert "self.rid=" in inside
+    assert page.text("tier-confirmed").endswith(f": {len(confirmed)}")
+    assert "Assume yes" in page.text("main")
+    assert "was not read again" not in page.text("main")
+    again = render_report(sample.summary, iter(sample.responses), iter(sample.exposures),
+                          lambda ids: read_excerpts(sample.con, ids))
+    assert again == text
