@@ -126,7 +126,7 @@ UNION ALL
 SELECT
     'prefill', x.evidence_id, x.event_no, x.extent_no, x.pool_id, x.owner_id, r.room,
     x.start_page, x.n_pages, a.tokens, x.t_alloc, x.t_free,
-    CASE WHEN a.chunk <= c.last_chunk THEN true END, a.chunk, r.host, NULL, NULL, NULL,
+    CASE WHEN a.chunk <= c.last_chunk THEN true END, a.chunk::INTEGER, r.host, NULL, NULL, NULL,
     NULL, 'local', 1
 FROM page_extent AS x
 JOIN page_request AS r USING (owner_id)
