@@ -6,15 +6,17 @@ or wrapped files, through the line formats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ingest.blocks import Block
-from ingest.dispatch import RECENT_LINES, Parsed, Seen, parse_lines
+from ingest.dispatch import Parsed, Seen, parse_lines
 from ingest.records import Batch, Line, LineFormat, Reject, rows_to_arrow
 from ingest.requests import block as request_block
 from ingest.schema import (
@@ -34,11 +36,12 @@ if TYPE_CHECKING:
 
 # Name of the line format that reads JSON request logs.
 REQUEST_LOG: Final = "request_log_json"
-# Formats that the compiled scan knows, and those that may stand beside them: none of these is ever
-# continued on a next line.
+# A block of request records shows one in its first bytes.
+REQUEST_LOG_HEAD: Final = b'{"timestamp": "'
+# Formats whose plain spelling the compiled scan knows.
 ENGINE_FORMATS: Final = frozenset({"engine_log", "uvicorn_access"})
-BULK_NEIGHBOURS: Final = ENGINE_FORMATS | {
-    "glog", "request_log_json", "request_log_text", "metrics_export", "scheduler_status"}
+# Bytes that are taken out of a line before a format sees it, or that make it a reject.
+UNCLEAN: Final = (b"\x1b", b"\r", b"\0")
 # Smaller blocks are not worth loading the compiled scan for.
 BULK_BYTES: Final = 4 << 20
 
@@ -89,9 +92,10 @@ class BlockRows:
 
 def parse_block(formats: Sequence[LineFormat], block: Block) -> BlockRows:
     """Rows of an unwrapped block."""
-    clean = not block.skipped and b"\x1b" not in block.data and b"\0" not in block.data
-    parsed = parse_request_block(formats, block) if clean else None
-    if parsed is None and clean and len(block.data) >= BULK_BYTES:
+    parsed = None
+    if not block.skipped and REQUEST_LOG_HEAD in block.data[:64]:
+        parsed = parse_request_block(formats, block)
+    if parsed is None and not block.skipped and len(block.data) >= BULK_BYTES:
         parsed = parse_engine_block(formats, block)
     if parsed is None:
         parsed = parse_lines(formats, kept_lines(detect_wrapper(b"").peel(block), block))
@@ -109,7 +113,7 @@ def parse_peeled(formats: Sequence[LineFormat], lines: Iterable[Line], block: Bl
 def parse_request_block(formats: Sequence[LineFormat], block: Block) -> Parsed | None:
     """Rows of a block that holds nothing but JSON request records; None if it does not."""
     line_format = next((f for f in formats if f.name == REQUEST_LOG), None)
-    if line_format is None or not block.data:
+    if line_format is None or b"\x1b" in block.data or b"\0" in block.data:
         return None
     # Nothing goes on with a request record.
     parsed = Parsed(tails={"": None})
@@ -126,49 +130,53 @@ def parse_request_block(formats: Sequence[LineFormat], block: Block) -> Parsed |
 
 
 def parse_engine_block(formats: Sequence[LineFormat], block: Block) -> Parsed | None:
-    """Rows of a block that is mostly an engine log in plain spelling; None if it is not.
+    """Rows of a block by the compiled scan, and by the formats for what it leaves.
 
-    Engine and access lines are never continued, so what the compiled scan takes decides only that.
+    None if the scan has taken a line that would be cleaned first. Engine and access lines are
+    never continued, so a line that the scan takes only ends what stands before it.
     """
-    if b"\r" in block.data or not ENGINE_FORMATS <= {f.name for f in formats}:
+    if not ENGINE_FORMATS.issubset(f.name for f in formats):
         return None
     # The kernel is loaded by those who need it: it costs half a second.
     from ingest import bulk
 
     found = bulk.scan(block.data, block.byte_offset, block.first_line_no)
-    if len(found.rest) * 2 > found.lines:
+    if any(_takes_byte(block.data, found, code) for code in UNCLEAN):
         return None
-    data = block.data
-    rest = [
-        Line(data[start:end], line_no, block.byte_offset + start)
-        for start, end, line_no in found.rest.tolist()
-    ]
     parsed = Parsed()
-    if found.lines and found.format_of(0):
-        parsed.tails[""] = None
-    parsed = parse_lines(formats, rest, parsed)
-    if parsed.batch.formats.keys() - BULK_NEIGHBOURS:
-        # Lines of formats that may be continued: the grammar has to see every line in order.
-        return None
     parsed.batch.tables.extend(found.tables)
-    for name, count in found.taken.items():
-        parsed.batch.formats[name] = parsed.batch.formats.get(name, 0) + count
-    _restore_order(parsed, found, block)
+    parsed.batch.formats.update(found.taken)
+    wrapper = detect_wrapper(b"")
+    for first, last in _runs(found.rest[:, 2]):
+        start, line_no = int(found.rest[first, 0]), int(found.rest[first, 2])
+        if line_no > block.first_line_no:
+            parsed.tails[""] = None
+        # With the line end, so that the run's lines are split and cleaned like any others.
+        text = block.data[start : int(found.rest[last, 1]) + 1]
+        parse_lines(
+            formats, wrapper.peel(Block(text, block.byte_offset + start, line_no)), parsed)
+    if found.lines and (name := found.format_of(found.lines - 1)):
+        parsed.tails[""] = None
+        parsed.recent.append(Seen(block.byte_offset + int(found.starts[-1]), name, 0))
     return parsed
 
 
-def _restore_order(parsed: Parsed, found: BulkResult, block: Block) -> None:
-    """Put the lines that the scan took back among the block's last lines."""
-    if found.lines and found.format_of(found.lines - 1):
-        parsed.tails[""] = None
-    first = max(0, found.lines - RECENT_LINES)
-    seen = {entry.byte_offset: entry for entry in parsed.recent}
-    for row in range(first, found.lines):
-        if name := found.format_of(row):
-            offset = block.byte_offset + int(found.starts[row])
-            seen[offset] = Seen(offset, name, 0)
-    parsed.recent.clear()
-    parsed.recent.extend(seen[offset] for offset in sorted(seen))
+def _takes_byte(data: bytes, found: BulkResult, code: bytes) -> bool:
+    """Whether a line that holds this byte was taken as it stands."""
+    if code not in data:
+        return False
+    places = np.flatnonzero(np.frombuffer(data, np.uint8) == code[0])
+    rows = np.searchsorted(found.starts, places, side="right") - 1
+    return bool(found.kinds[rows].any())
+
+
+def _runs(numbers: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """First and last index of each run of consecutive numbers."""
+    if len(numbers):
+        breaks = np.flatnonzero(np.diff(numbers) != 1)
+        firsts = np.concatenate(([0], breaks + 1)).tolist()
+        lasts = np.concatenate((breaks, [len(numbers) - 1])).tolist()
+        yield from zip(firsts, lasts, strict=True)
 
 
 def kept_lines(lines: Iterable[Line], block: Block) -> Iterable[Line]:

@@ -30,6 +30,8 @@ __all__ = ["IngestResult", "Progress", "ingest"]
 
 # Below this, starting worker processes costs more than they save.
 _POOL_BYTES: Final = 64 * 2**20
+# Buffers of the database while rows are written: more would only keep what is on disk already.
+_STORE_BYTES: Final = 256 * 2**20
 # Most names in an error message.
 _NAMED: Final = 10
 
@@ -58,7 +60,7 @@ def ingest(
     on_disk = _bytes_on_disk(arguments)
     cores = workers or _cores()
     pooled = cores > 1 and on_disk >= _POOL_BYTES and formats is None
-    with open_case(case_dir, threads=cores) as case:
+    with open_case(case_dir, threads=cores, memory_bytes=_STORE_BYTES) as case:
         pending = Pending()
         kin = Kin()
         for row in load_evidence(case):
