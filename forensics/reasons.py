@@ -36,8 +36,10 @@ REASONS: Final[dict[str, str]] = {
         "returned tokens; prefill's build ({version}) hands the stub over. Prefill's own count "
         "for the room is missing."),
     "validator_stub": (
-        "Prefill's validator refused this request ({n} tokens, limit {limit}) and decode returned "
-        "tokens; prefill's count for the room is missing."),
+        "Prefill's validator refused this request ({n} tokens, limit {limit})."),
+    "prefill_count_missing": (
+        "Prefill's own count for the room is missing: ReqTimeStats or the request log would "
+        "decide."),
     "fixed_build": (
         "Prefill runs {version}: since 0.5.20 a refused request is retired and nothing is handed "
         "over."),

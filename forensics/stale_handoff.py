@@ -79,7 +79,8 @@ def _by_counts(response: Response, side: PrefillSide, p: int) -> Weighing:
         return _weigh(STALE_HANDOFF, Tier.POSSIBLE, (0.5, 0.0, 1.0), reason(
             "decode_record_missing", response.evidence(side="prefill")))
     if d is None and o is not None and o > 1 and response.p_validator:
-        return _weigh(STALE_HANDOFF, Tier.PROBABLE, PROBABLE, _validator(response))
+        return _weigh(STALE_HANDOFF, Tier.PROBABLE, PROBABLE, _validator(response), reason(
+            "prompt_count_missing", response.evidence(), role="decode"))
     return _weigh(STALE_HANDOFF, Tier.POSSIBLE, (0.5, 0.0, 1.0), reason(
         "counts_differ_unended", both, p=p, d="an unknown number" if d is None else d))
 
@@ -107,7 +108,8 @@ def _without_prefill_count(response: Response, side: PrefillSide) -> Weighing:
     if response.p_validator:
         tier, bounds = (
             (Tier.PROBABLE, PROBABLE) if o is not None and o > 1 else (Tier.POSSIBLE, POSSIBLE))
-        return _weigh(STALE_HANDOFF, tier, bounds, _validator(response))
+        return _weigh(STALE_HANDOFF, tier, bounds, _validator(response), reason(
+            "prefill_count_missing", response.evidence(side="prefill")))
     if d is None:
         return unknown(STALE_HANDOFF, reason(
             "prompt_count_missing", response.evidence(), role="both roles"))

@@ -1,4 +1,4 @@
-"""Recordings of real 0.5.18 and 0.5.23 deployments: what is known to have happened must come out."""
+"""Recordings of real 0.5.18 and 0.5.23 deployments: what is known of them must come out."""
 
 from __future__ import annotations
 
