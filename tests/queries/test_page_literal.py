@@ -133,6 +133,36 @@ def test_an_owner_that_wrote_nothing_is_no_source() -> None:
     assert fetch(con, "SELECT page_no, source_room FROM page_stale") == [(2, 1)]
 
 
+def test_the_later_of_two_writers_is_the_source_for_certain() -> None:
+    decode = [header("decode"), *life(10, 1, [[2, 1]], 1, 30), *life(32, 2, [[2, 1]], 1, 48),
+              *life(50, 3, [[1, 2]], 2, 90)]
+    prefill = [header("prefill"), *send(12, 15, 1, [[2, 1]], 1), *send(34, 36, 2, [[2, 1]], 1),
+               *send(60, 65, 3, [[1, 1]], 1)]
+    rows = "SELECT page_no, depth, source_room, tokens, definite FROM page_stale"
+    assert fetch(answer(decode, prefill), rows) == [(2, 1, 2, 1, True)]
+    # Sends 19 ns apart on one clock stay in order; against the commit the slack counts.
+    assert fetch(answer(decode, prefill, slack_ns=20), rows)[-1][2:] in {
+        (2, 1, False), (1, None, False)}
+
+
+def test_full_token_counts_do_not_hide_a_missing_page() -> None:
+    decode = [header("decode"), *life(10, 3, [[1, 2]], 2, 90)]
+    for sends in (send(20, 25, 3, [[1, 1]], 2),  # the count says more than the pages
+                  [*send(20, 25, 3, [[1, 1]], 1), *send(30, 35, 3, [[7, 1]], 1, chunk=1)]):
+        con = answer(decode, [header("prefill"), *sends])
+        assert fetch(con, "SELECT pages_on_time, n_prompt_pages, stale FROM page_suspect") == [
+            (1, 2, True)]
+        assert fetch(con, "SELECT page_no FROM page_stale") == [(2,)]
+
+
+def test_a_chunk_sent_twice_does_not_stand_for_a_missing_one() -> None:
+    decode = [header("decode"), *life(10, 3, [[1, 2]], 2, 90)]
+    con = answer(decode, [header("prefill"), *send(20, 25, 3, [[1, 1]], 1),
+                          *send(30, 35, 3, [[1, 1]], 1, chunk=1)])
+    assert fetch(con, "SELECT resent, stale FROM page_suspect") == [(True, True)]
+    assert fetch(con, "SELECT page_no FROM page_stale") == [(2,)]
+
+
 def test_failed_own_send_does_not_count_as_on_time() -> None:
     decode = [header("decode"), *life(50, 3, [[1, 2]], 2, 90)]
     con = answer(decode, [header("prefill"), *send(60, 65, 3, [[1, 1]], 1),
