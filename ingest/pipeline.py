@@ -28,8 +28,9 @@ from ingest.workers import Lane
 
 __all__ = ["IngestResult", "Progress", "ingest"]
 
-# Below this, starting worker processes costs more than they save.
-_POOL_BYTES: Final = 64 * 2**20
+# Below this, starting worker processes costs more than they save: each loads for about a CPU
+# second, in which one process reads some 100 MB of engine log.
+_POOL_BYTES: Final = 256 * 2**20
 # Buffers of the database while rows are written: more would only keep what is on disk already.
 _STORE_BYTES: Final = 256 * 2**20
 # Most names in an error message.

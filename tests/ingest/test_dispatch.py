@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
@@ -37,7 +38,7 @@ def _in_blocks(lines: list[Line], cuts: list[int]) -> tuple[list[tuple[Any, ...]
     edges = sorted({0, len(lines), *(cut for cut in cuts if cut < len(lines))})
     carried: dict[str, Tail] = {}
     batches: list[Batch] = []
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in pairwise(edges):
         parsed = parse_lines(FORMATS, lines[start:end])
         for line, replacement in stitch(FORMATS, carried, parsed, lines[end - 1].line_no):
             for batch in batches:
@@ -73,7 +74,8 @@ def test_rejected_part_becomes_a_record_and_a_record_no_reject() -> None:
 
 
 def test_nul_is_a_reject_and_ends_a_record() -> None:
-    parsed = parse_lines(FORMATS, [Line(b"[1] a ", 1, 0), Line(b"\0\0", 2, 7), Line(b"  b 7", 3, 9)])
+    lines = [Line(b"[1] a ", 1, 0), Line(b"\0\0", 2, 7), Line(b"  b 7", 3, 9)]
+    parsed = parse_lines(FORMATS, lines)
     assert [r.reason for r in parsed.batch.rejects] == ["NUL byte in line"]
     assert parsed.batch.other_lines == 1
 

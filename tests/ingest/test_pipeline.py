@@ -18,9 +18,8 @@ import duckdb
 import pytest
 from toy_formats import TOYS
 
-from ingest import audit_log
+from ingest import audit_log, source_run
 from ingest import session as session_module
-from ingest import source_run
 from ingest import workers as workers_module
 from ingest.case import open_case
 from ingest.errors import DiskFull, NothingReadable, UsageError

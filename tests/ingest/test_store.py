@@ -113,11 +113,16 @@ def test_containment_looks_at_every_column_and_count(case: Case) -> None:
 
 def test_interrupt_waits_for_the_end_of_the_block() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), store.interrupts_deferred():
+
+    @store.interrupts_deferred()
+    def work() -> None:
         with store.interrupts_deferred():
             signal.raise_signal(signal.SIGINT)
             done.append("inner")
         done.append("outer")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done == ["inner", "outer"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
