@@ -6,6 +6,7 @@ or wrapped files, through the line formats.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,9 @@ ENGINE_FORMATS: Final = frozenset({"engine_log", "uvicorn_access"})
 UNCLEAN: Final = (b"\x1b", b"\r", b"\0")
 # Smaller blocks are not worth loading the compiled scan for.
 BULK_BYTES: Final = 4 << 20
+# The same where it is loaded already.
+LOADED_BULK_BYTES: Final = 64 << 10
+KERNEL: Final = "ingest.bulk.kernel"
 
 
 @dataclass(slots=True)
@@ -95,7 +99,7 @@ def parse_block(formats: Sequence[LineFormat], block: Block) -> BlockRows:
     parsed = None
     if not block.skipped and REQUEST_LOG_HEAD in block.data[:64]:
         parsed = parse_request_block(formats, block)
-    if parsed is None and not block.skipped and len(block.data) >= BULK_BYTES:
+    if parsed is None and not block.skipped and _is_worth_a_scan(block):
         parsed = parse_engine_block(formats, block)
     if parsed is None:
         parsed = parse_lines(formats, kept_lines(detect_wrapper(b"").peel(block), block))
@@ -159,6 +163,12 @@ def parse_engine_block(formats: Sequence[LineFormat], block: Block) -> Parsed | 
         parsed.tails[""] = None
         parsed.recent.append(Seen(block.byte_offset + int(found.starts[-1]), name, 0))
     return parsed
+
+
+def _is_worth_a_scan(block: Block) -> bool:
+    """Whether the scan is faster, its start-up included; the rows are the same either way."""
+    least = BULK_BYTES if KERNEL not in sys.modules else LOADED_BULK_BYTES
+    return len(block.data) >= least
 
 
 def _takes_byte(data: bytes, found: BulkResult, code: bytes) -> bool:

@@ -87,6 +87,7 @@ def test_scan_and_formats_agree(seed: int, end: bytes) -> None:
 
 def test_scan_is_used_for_large_blocks_only(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
+    monkeypatch.setattr(block_rows, "KERNEL", "not loaded")
     monkeypatch.setattr(block_rows, "parse_engine_block",
                         lambda formats, block: calls.append(len(block.data)))
     line = ENGINE[1] + b"\n"
@@ -94,6 +95,12 @@ def test_scan_is_used_for_large_blocks_only(monkeypatch: pytest.MonkeyPatch) -> 
     large = line * (block_rows.BULK_BYTES // len(line) + 1)
     assert len(parse_block(FORMATS, Block(large, 0, 1)).tables) == 1
     assert calls == [len(large)]
+    # Once the scan is loaded, smaller blocks are worth it.
+    monkeypatch.setattr(block_rows, "KERNEL", "sys")
+    parse_block(FORMATS, Block(line, 0, 1))
+    small = line * (block_rows.LOADED_BULK_BYTES // len(line) + 1)
+    parse_block(FORMATS, Block(small, 0, 1))
+    assert calls == [len(large), len(small)]
 
 
 @pytest.mark.parametrize("odd", [b"", b"noise\n", b"\x1b[1m\n", b'{"timestamp": "x"}\n'])
