@@ -12,13 +12,14 @@ import duckdb
 import pyarrow as pa
 
 import queries
-from forensics import clocks, exposures, fleet, identity, late_write
+from forensics import clocks, exposures, identity, late_write
 from forensics.clocks import Clock
 from forensics.fleet import Fleet
 from forensics.page_evidence import PageEvidence, read_page_evidence
 from forensics.response import Response, from_row
 from forensics.tiers import EXPOSED
 from forensics.verdicts import Judge, Verdict
+from forensics.worker_facts import read_fleet
 
 Progress = Callable[[str, int, int], None]
 _CHUNK: Final = 20_000
@@ -56,7 +57,7 @@ def analyse(con: duckdb.DuckDBPyConnection, progress: Progress | None = None) ->
                  "worker_setting"):
         queries.run(con, name)
     tell("builds, pools and limits", 0, 0)
-    known_fleet = fleet.read(con, workers)
+    known_fleet = read_fleet(con, workers)
     known_fleet.orphans = [t for (t,) in con.execute(
         "SELECT first_ns FROM response WHERE decode_worker_id IS NULL AND first_ns IS NOT NULL "
         "ORDER BY 1").fetchall()]

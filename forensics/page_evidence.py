@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any, Final
 
 import duckdb
@@ -13,14 +13,19 @@ import duckdb
 import queries
 from forensics.fleet import Fleet
 from forensics.knowledge import load_knowledge
-from forensics.page_replay import Late, PoolResult, Stale, Step, Trace, replay
 from forensics.reasons import reason
 from forensics.response import Response
 from forensics.tiers import LATE_WRITE, STALE_HANDOFF, Tier, Weighing, excluded
 
 Key = tuple[int, str]
-# Page extents that one exposure lists.
+# Page extents that one exposure lists, and references that one reason lists.
 _EXTENTS: Final = 200
+_REFS: Final = 6
+# Share of failed sends that land late on a page anyway: the tail weight of a fleet that logged no
+# failure (leak-mechanisms.md, section 4); a failed send gives no frequency of its own.
+OPEN_SHARE: Final = 0.01
+_QUERIES: Final = ("page_suspect", "page_stale", "page_late_write", "page_use", "page_source",
+                   "page_hit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,7 @@ class PageEvidence:
             if recipient is None or recipient[1] not in exposed:
                 continue
             source = pair["source"]
-            known = ids.get(source, (stubs.get(source), None)) if source else (None, None)
+            known = ids.get(source, (stubs.get(source), None))
             yield {
                 "response_id": recipient[1], "source_use_id": known[0],
                 **{name: pair[name] for name in (
@@ -61,125 +66,136 @@ class PageEvidence:
 
 
 def read_page_evidence(con: duckdb.DuckDBPyConnection, fleet: Fleet) -> PageEvidence:
-    """Replay the page traces of the case, pool by pool."""
-    traces = _traces(con)
-    prefills = [trace for trace in traces if trace.role == "prefill"]
-    all_traced = _all_prefills_traced(fleet, prefills)
+    """Ask the page traces of the case about every use that attended pages."""
+    if not con.execute(
+        "SELECT count(*) FROM (FROM page_event LIMIT 1)").fetchall()[0][0]:
+        return PageEvidence()
+    for name in ("page_stretch", "page_ownership", "page_request", "page_extent", "page_write"):
+        queries.run(con, name)
+    slack_ns = next(queries.rows(con, "page_slack"))["slack_ns"]
+    for name in _QUERIES:
+        queries.run(con, name, slack_ns=slack_ns)
+    blind = next(queries.rows(con, "page_blind"))["blind"] or not _all_prefills_traced(con, fleet)
+    hits: dict[int, list[_Hit]] = defaultdict(list)
+    for row in _rows(con, "page_hit"):
+        hits[row["owner_id"]].append(_Hit.of(row, slack_ns))
     by_use: dict[Key, dict[str, Weighing]] = {}
-    pairs: list[dict[str, Any]] = []
-    for trace in traces:
-        if trace.role != "decode":
-            continue
-        result = replay(trace, prefills)
-        _weigh(result, all_traced, by_use)
-        stubs = _stub_writers(result, prefills)
-        for stale in result.stale:
-            pairs.extend(_stale_pairs(stale, trace.page_size, stubs))
-        for late in result.late:
-            pairs.append(_late_pair(late))
+    keys: dict[int, Key] = {}
+    for row in _rows(con, "page_use"):
+        # Room 0 is shared by all requests that no prefill served.
+        if row["room"]:
+            keys[row["owner_id"]] = row["room"], row["rid"]
+            if found := _weigh(row, hits.get(row["owner_id"], []), blind):
+                by_use[row["room"], row["rid"]] = found
+    pairs = [_stale_pair(keys[row["owner_id"]], row)
+             for row in _rows(con, "page_source") if row["owner_id"] in keys]
+    for owner, found_hits in sorted(hits.items()):
+        if owner in keys:
+            pairs.extend(_late_pairs(keys[owner], found_hits))
     return PageEvidence(by_use, tuple(pairs))
 
 
-def _traces(con: duckdb.DuckDBPyConnection) -> list[Trace]:
-    headers = list(queries.rows(con, "trace_header"))
-    if not headers:
-        return []
-    starts: dict[int, list[tuple[int, Trace]]] = {}
-    for row in headers:
-        if row["num_pages"] is None or row["page_size"] is None:
-            continue
-        starts.setdefault(row["evidence_id"], []).append((row["event_no"], Trace(
-            row["worker_id"], row["role"], row["dp"], row["session"], row["num_pages"],
-            row["page_size"])))
-    for evidence_id, rows in groupby(
-        queries.rows(con, "trace_step"), key=lambda row: row["evidence_id"]
-    ):
-        runs = starts.get(evidence_id, [])
-        at = -1
-        for row in rows:
-            while at + 1 < len(runs) and runs[at + 1][0] <= row["event_no"]:
-                at += 1
-            if at < 0 or row["t_ns"] is None:
-                continue
-            runs[at][1].steps.append(Step(
-                row["t_ns"], row["ev"], row["room"] or 0, row["rid"] or "", row["why"],
-                row["chunk"], row["session"], row["ok"], row["tokens"],
-                tuple((e["start"], e["n"]) for e in row["extents"]),
-                f"{evidence_id}:{row['byte_offset']}"))
-    return [trace for runs in starts.values() for _, trace in runs]
+def _rows(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[dict[str, Any]]:
+    result = con.execute(f"SELECT * FROM {table} ORDER BY ALL")
+    columns = [item[0] for item in result.description or []]
+    return (dict(zip(columns, row, strict=True)) for row in result.fetchall())
 
 
-def _all_prefills_traced(fleet: Fleet, prefills: list[Trace]) -> bool:
-    traced = {trace.worker_id for trace in prefills}
+def _all_prefills_traced(con: duckdb.DuckDBPyConnection, fleet: Fleet) -> bool:
+    traced = {worker for (worker,) in con.execute(
+        "SELECT DISTINCT s.worker_id FROM page_stretch AS p "
+        "JOIN worker_stream AS s USING (evidence_id, stream) ORDER BY 1").fetchall()}
     known = {w for w, worker in fleet.workers.items() if worker.role == "prefill"}
     return bool(known) and known <= traced
 
 
-def _weigh(result: PoolResult, all_traced: bool, by_use: dict[Key, dict[str, Weighing]]) -> None:
-    stale = {entry.use.number: entry for entry in result.stale}
-    late: dict[int, list[Late]] = {}
-    for hit in result.late:
-        late.setdefault(hit.recipient.number, []).append(hit)
-    for use in result.uses:
-        if use.room == 0 or use.commit_ns is None:
-            continue
-        found: dict[str, Weighing] = {}
-        refs = tuple(use.refs)
-        if use.number in stale:
-            found[STALE_HANDOFF] = Weighing(
-                STALE_HANDOFF, Tier.CONFIRMED, 1.0, 1.0, 1.0,
-                (reason("page_stale", refs, n=stale[use.number].n_pages),))
-        elif use.number in result.written:
-            found[STALE_HANDOFF] = excluded(STALE_HANDOFF, reason("page_all_written", refs))
-        if use.number in late:
-            found[LATE_WRITE] = _late_weighing(late[use.number], refs)
-        elif all_traced and use.free_ns is not None:
-            found[LATE_WRITE] = excluded(LATE_WRITE, reason("page_no_late_write", refs))
-        if not all_traced and use.number in stale:
-            # The sends of an untraced prefill would look like pages that nobody wrote.
-            del found[STALE_HANDOFF]
-        if found:
-            by_use[use.room, use.rid] = found
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """A send that may have landed on pages of another use after that use's own write."""
+
+    source: Key | None
+    pages: list[int]
+    definite: bool
+    is_open: bool
+    likely: float
+    ref: str
+
+    @classmethod
+    def of(cls, row: dict[str, Any], slack_ns: int) -> _Hit:
+        source = (row["source_room"], row["source_rid"] or "") if row["source_room"] else None
+        # Pages of one chunk land together or nearly so: the likeliest page decides.
+        likely = max(_harm(row["t_start"], row["t_end"], slack_ns, harm["lo"], harm["hi"])
+                     for harm in row["harms"])
+        return cls(source, row["page_list"], row["definite"], row["t_end"] is None,
+                   1.0 if row["definite"] else likely, row["ref"])
 
 
-def _late_weighing(hits: list[Late], refs: tuple[str, ...]) -> Weighing:
-    sends = tuple(hit.ref for hit in hits)
-    certain = [hit for hit in hits if hit.certain]
-    if certain:
-        n = len({page for hit in certain for page in hit.pages})
-        return Weighing(LATE_WRITE, Tier.CONFIRMED, 1.0, 1.0, 1.0, (
-            reason("page_late_write", sends + refs, n=n),))
-    n = len({page for hit in hits for page in hit.pages})
+def _harm(
+    start: int | None, end: int | None, slack_ns: int, harm_lo: int, harm_hi: int | None
+) -> float:
+    """Return the probability that a send lands while a landing harms; times in ns.
+
+    A page of a chunk lands at some time between the chunk's begin and its end. Half the weight is
+    spread evenly over that span, half sits at its end: a send that ends late does so because its
+    last writes landed late.
+    """
+    if end is None or start is None:
+        return OPEN_SHARE
+    until = harm_hi if harm_hi is not None else end + slack_ns + 1
+    low, high = start - slack_ns, end + slack_ns
+    part = max(0, min(high, until) - max(low, harm_lo))
+    at_end = 1.0 if harm_lo < end < until else 0.0
+    # Below certainty: that is what ``definite`` says.
+    return min(max(0.5 * at_end + 0.5 * part / max(high - low, 1), OPEN_SHARE), 0.999)
+
+
+def _tier(likely: float) -> Tier:
+    if likely >= 1.0:
+        return Tier.CONFIRMED
+    threshold = load_knowledge().quantity("probable_threshold").value
+    return Tier.PROBABLE if likely >= threshold else Tier.POSSIBLE
+
+
+def _any(hits: list[_Hit]) -> float:
+    """Return the probability that at least one of the sends harmed."""
     miss = 1.0
     for hit in hits:
-        miss *= hit.miss
-    likely = 1.0 - miss
-    code = "page_late_write_open" if all(hit.open_end for hit in hits) else "page_late_write_span"
-    threshold = load_knowledge().quantity("probable_threshold").value
-    tier = Tier.PROBABLE if likely >= threshold else Tier.POSSIBLE
-    return Weighing(LATE_WRITE, tier, likely, 0.0, 1.0, (reason(code, sends + refs, n=n),))
+        miss *= 1.0 - hit.likely
+    return 1.0 - miss
 
 
-def _stub_writers(result: PoolResult, prefills: list[Trace]) -> dict[int, Key | None]:
-    """Return, for each stale room, who owned the prefill page of its stub before (last writer)."""
-    wanted = {entry.use.room for entry in result.stale}
-    found: dict[int, Key | None] = {}
-    for prefill in prefills:
-        writer: dict[int, Key] = {}
-        for step in prefill.steps:
-            if step.ev != "alloc" or not step.extents:
-                continue
-            if step.room in wanted and step.room not in found:
-                found[step.room] = writer.get(step.extents[0][0])
-            for start, n in step.extents:
-                for page in range(start, start + n):
-                    writer[page] = step.room, step.rid
+def _weigh(use: dict[str, Any], hits: list[_Hit], blind: bool) -> dict[str, Weighing]:
+    refs = tuple(use["refs"][:_REFS])
+    found: dict[str, Weighing] = {}
+    if use["is_stale"]:
+        found[STALE_HANDOFF] = Weighing(
+            STALE_HANDOFF, Tier.CONFIRMED, 1.0, 1.0, 1.0,
+            (reason("page_stale", refs, n=use["stale_pages"]),))
+    elif use["is_stale"] is False:
+        found[STALE_HANDOFF] = excluded(STALE_HANDOFF, reason("page_all_written", refs))
+    if hits:
+        found[LATE_WRITE] = _late_weighing(hits, refs)
+    elif not blind and use["t_free"] is not None:
+        found[LATE_WRITE] = excluded(LATE_WRITE, reason("page_no_late_write", refs))
     return found
+
+
+def _late_weighing(hits: list[_Hit], refs: tuple[str, ...]) -> Weighing:
+    sends = tuple(hit.ref for hit in hits[:_REFS])
+    certain = [hit for hit in hits if hit.definite]
+    pages = len({page for hit in certain or hits for page in hit.pages})
+    if certain:
+        return Weighing(LATE_WRITE, Tier.CONFIRMED, 1.0, 1.0, 1.0, (
+            reason("page_late_write", sends + refs, n=pages),))
+    likely = _any(hits)
+    code = "page_late_write_open" if all(hit.is_open for hit in hits) else "page_late_write_span"
+    return Weighing(LATE_WRITE, _tier(min(likely, 0.999)), likely, 0.0, 1.0, (
+        reason(code, sends + refs, n=pages),))
 
 
 def _extents(pages: list[int]) -> str:
     runs: list[list[int]] = []
-    for page in sorted(pages):
+    for page in pages:
         if runs and page == runs[-1][0] + runs[-1][1]:
             runs[-1][1] += 1
         else:
@@ -187,32 +203,27 @@ def _extents(pages: list[int]) -> str:
     return json.dumps(runs[:_EXTENTS], separators=(",", ":"))
 
 
-def _stale_pairs(
-    stale: Stale, page_size: int, stubs: dict[int, Key | None]
-) -> Iterator[dict[str, Any]]:
-    recipient = stale.use.room, stale.use.rid
-    common: dict[str, Any] = {
-        "recipient": recipient, "mechanism": STALE_HANDOFF, "tier": Tier.CONFIRMED.value,
-        "probability": 1.0, "note": None, "n_others": 1}
-    last_page = stale.use.prompt[-1][0] + stale.use.prompt[-1][1] - 1 if stale.use.prompt else None
-    unused = -(stale.use.tokens or 0) % page_size
-    for source, pages in sorted(stale.by_writer.items()):
-        tokens = len(pages) * page_size - (unused if last_page in pages else 0)
-        yield common | {"source": source, "pages": len(pages), "tokens": tokens,
-                        "extents": _extents(pages), "code": "source_page"}
-    if (stub := stubs.get(stale.use.room)) is not None:
-        yield common | {"source": stub, "pages": 1, "tokens": page_size - 1, "extents": None,
-                        "code": "source_stub"}
-
-
-def _late_pair(late: Late) -> dict[str, Any]:
-    likely = 1.0 if late.certain else late.probability
-    tier = Tier.CONFIRMED if late.certain else (
-        Tier.PROBABLE if likely >= load_knowledge().quantity("probable_threshold").value
-        else Tier.POSSIBLE)
-    pages = sorted(set(late.pages))
+def _stale_pair(recipient: Key, row: dict[str, Any]) -> dict[str, Any]:
+    likely = 1.0 if row["definite"] else min(row["share"], 0.999)
     return {
-        "recipient": (late.recipient.room, late.recipient.rid),
-        "source": (late.source.room, late.source.rid), "mechanism": LATE_WRITE,
-        "tier": tier.value, "probability": likely, "pages": len(pages), "tokens": None,
-        "extents": _extents(pages), "code": "source_page_late", "note": None, "n_others": 1}
+        "recipient": recipient, "source": (row["source_room"], row["source_rid"]),
+        "mechanism": STALE_HANDOFF, "tier": _tier(likely).value, "probability": likely,
+        "pages": row["pages"], "tokens": row["tokens"],
+        # Pages of a stub are prefill's: they are not pages that decode attended.
+        "extents": None if row["is_stub"] else _extents(row["page_list"]),
+        "code": "source_stub" if row["is_stub"] else "source_page", "note": None, "n_others": 1}
+
+
+def _late_pairs(recipient: Key, hits: list[_Hit]) -> Iterator[dict[str, Any]]:
+    by_source: dict[Key, list[_Hit]] = defaultdict(list)
+    for hit in hits:
+        if hit.source is not None:
+            by_source[hit.source].append(hit)
+    for source, own in sorted(by_source.items()):
+        likely = 1.0 if any(hit.definite for hit in own) else min(_any(own), 0.999)
+        pages = sorted({page for hit in own for page in hit.pages})
+        yield {
+            "recipient": recipient, "source": source, "mechanism": LATE_WRITE,
+            "tier": _tier(likely).value, "probability": likely, "pages": len(pages),
+            "tokens": None, "extents": _extents(pages), "code": "source_page_late",
+            "note": None, "n_others": 1}

@@ -11,9 +11,12 @@ import queries
 from forensics.fleet import SILENCE_NS
 from forensics.late_write import LONGEST_WAIT_NS, NEVER
 from tests.conftest import Judged
+from tests.queries.page_tables import ORDER
+
+PAGE_QUERIES = (*ORDER, "page_use", "page_source", "page_hit")
 
 PARAMETERS = {"never": NEVER, "longest_wait": LONGEST_WAIT_NS, "silence_ns": SILENCE_NS,
-              "listed": 50}
+              "listed": 50, "slack_ns": 0}
 _COLUMN = re.compile(
     r"^--(?: columns:)? +([a-z_]\w*) +([A-Z][A-Z0-9_]*(?:\(.*?\))?(?:\[\])?)(?: |$)")
 
@@ -42,7 +45,9 @@ def actual(con, name: str) -> dict[str, str]:
 
 @pytest.fixture
 def prepared(sample: Judged):
-    """The sample case with the one temporary table that a query reads."""
+    """The sample case with the tables that are there only with traces or during a step."""
+    for name in PAGE_QUERIES:
+        queries.run(sample.con, name, slack_ns=0)
     sample.con.execute(
         "CREATE OR REPLACE TEMP TABLE stale_recipient (response_id BIGINT, use_id BIGINT, "
         "pool_pages BIGINT, page_size BIGINT)")
