@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ingest.bulk import layout
 from ingest.records import TABLES
@@ -15,8 +17,12 @@ from ingest.records import TABLES
 _DIALECTS: Final = pa.array([
     ",".join(name for bit, name in enumerate(layout.DIALECT) if mask >> bit & 1)
     for mask in range(2 ** len(layout.DIALECT))])
-_KINDS: Final = pa.array(["", "decode", "prefill"])
+_BATCH_KINDS: Final = pa.array(["decode", "prefill"])
 _ROLES: Final = pa.array(layout.ROLES)
+_EVENT_KINDS: Final = pa.array([kind for kind, _ in layout.EVENTS])
+_EVENT_ROLES: Final = pa.array([role for _, role in layout.EVENTS])
+_ENGINE: Final = "engine_log"
+_ACCESS: Final = "uvicorn_access"
 _NUMPY: Final = {pa.int16(): np.int16, pa.int32(): np.int32, pa.int64(): np.int64,
                  pa.uint64(): np.uint64}
 
@@ -41,20 +47,23 @@ class BulkResult:
         kind = int(self.kinds[row])
         if kind == layout.REST:
             return ""
-        return "uvicorn_access" if kind == layout.ACCESS else "engine_log"
+        return _ACCESS if kind == layout.ACCESS else _ENGINE
 
 
 @dataclass(frozen=True, slots=True)
-class _Scan:
+class _Group:
+    """The lines of one group: per column, one value per line, in one piece of memory."""
+
     data: npt.NDArray[np.uint8]
-    starts: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
     ints: npt.NDArray[np.int64]
     floats: npt.NDArray[np.float64]
     spans: npt.NDArray[np.int64]
     codes: npt.NDArray[np.int64]
-    byte_offset: int
-    first_line_no: int
-    stream: str
+
+    @property
+    def size(self) -> int:
+        return len(self.rows)
 
 
 def scan(data: bytes, byte_offset: int, first_line_no: int, stream: str = "") -> BulkResult:
@@ -70,127 +79,119 @@ def scan(data: bytes, byte_offset: int, first_line_no: int, stream: str = "") ->
         ends = np.append(ends, len(data))
     count = len(ends)
     kinds = np.zeros(count, dtype=np.int8)
-    ints = np.empty((count, layout.N_INTS), dtype=np.int64)
-    floats = np.empty((count, layout.N_FLOATS), dtype=np.float64)
-    spans = np.empty((count, 6), dtype=np.int64)
-    codes = np.zeros(count, dtype=np.int64)
-    kernel.scan_lines(view, ends, kinds, ints, floats, spans, codes)
+    # Pages of these that no line reaches are never touched.
+    rows = np.empty((layout.N_GROUPS, count), dtype=np.int64)
+    ints = np.empty((layout.N_GROUPS, layout.N_INTS, count), dtype=np.int64)
+    floats = np.empty((layout.N_GROUPS, layout.N_FLOATS, count), dtype=np.float64)
+    spans = np.empty((layout.N_GROUPS, layout.N_SPANS, count), dtype=np.int64)
+    codes = np.empty((layout.N_GROUPS, count), dtype=np.int64)
+    counts = np.zeros(layout.N_GROUPS, dtype=np.int64)
+    kernel.scan_lines(view, ends, kinds, rows, counts, ints, floats, spans, codes)
     starts = np.concatenate((np.zeros(1, dtype=np.int64), ends[:-1] + 1))[:count]
-    found = _Scan(view, starts, ints, floats, spans, codes, byte_offset, first_line_no, stream)
     tables: list[tuple[str, pa.Table]] = []
     taken: dict[str, int] = {}
-    batch = np.flatnonzero((kinds == layout.DECODE) | (kinds == layout.PREFILL))
-    stats = np.flatnonzero(kinds == layout.STATS)
-    access = np.flatnonzero(kinds == layout.ACCESS)
-    if len(batch):
-        tables.append(("batch_line", _batch(found, batch, kinds)))
-    if len(stats):
-        tables.append(("time_stats", _stats(found, stats)))
-    if len(batch) + len(stats):
-        taken["engine_log"] = len(batch) + len(stats)
-    if len(access):
-        tables.append(("access_line", _access(found, access)))
-        taken["uvicorn_access"] = len(access)
+    for number, (table, columns_of, format_name) in enumerate(_GROUPS):
+        if not (size := int(counts[number])):
+            continue
+        group = _Group(view, rows[number, :size], ints[number, :, :size], floats[number, :, :size],
+                       spans[number, :, :size], codes[number, :size])
+        columns = {
+            "stream": pa.repeat(pa.scalar(stream), size),
+            "line_no": pa.array(group.rows + first_line_no),
+            "byte_offset": pa.array(starts[group.rows] + byte_offset),
+        }
+        _integer_columns(columns, table, group, 0, layout.PREFIX)
+        columns_of(columns, group)
+        tables.append((table, _table(table, columns, size)))
+        taken[format_name] = taken.get(format_name, 0) + size
     others = np.flatnonzero(kinds == layout.REST)
     rest = np.stack((starts[others], ends[others], others + first_line_no), axis=1)
     return BulkResult(tables, rest, count, taken, starts, kinds)
 
 
+def _batch(columns: dict[str, pa.Array], group: _Group) -> None:
+    _integer_columns(columns, "batch_line", group, layout.FIRST_INT, layout.BATCH_INTS)
+    _decimal_columns(columns, group, layout.BATCH_FLOATS)
+    columns["kind"] = _BATCH_KINDS.take(pa.array(group.codes & 1))
+    columns["dialect"] = _DIALECTS.take(pa.array(group.codes >> 1))
+
+
+def _stats(columns: dict[str, pa.Array], group: _Group) -> None:
+    _integer_columns(columns, "time_stats", group, layout.FIRST_INT, layout.STATS_INTS)
+    _decimal_columns(columns, group, layout.STATS_FLOATS)
+    columns["rid"] = _texts(group, 0)
+    columns["role"] = _ROLES.take(pa.array(group.codes))
+    columns["spelling"] = pa.repeat(pa.scalar("ReqTimeStats"), group.size)
+
+
+def _access(columns: dict[str, pa.Array], group: _Group) -> None:
+    _integer_columns(columns, "access_line", group, layout.FIRST_INT, layout.ACCESS_INTS)
+    for number, name in enumerate(("client_addr", "method", "path")):
+        columns[name] = _texts(group, number)
+
+
+def _event(columns: dict[str, pa.Array], group: _Group) -> None:
+    _integer_columns(columns, "engine_event", group, layout.FIRST_INT, layout.EVENT_INTS)
+    columns["kind"] = _EVENT_KINDS.take(pa.array(group.codes))
+    columns["role_hint"] = _EVENT_ROLES.take(pa.array(group.codes))
+    columns["rid"] = _texts(group, 0)
+    rank = _texts(group, 1, absent=pa.array(group.spans[2] == group.spans[3]))
+    columns["attrs"] = pc.binary_join_element_wise('{"rank":"', rank, '"}', "")
+    columns["reason"] = _texts(group, 2, absent=pa.array(group.spans[4] == group.spans[5]))
+
+
+# By group number: the table, what fills its columns, and the format that the lines belong to.
+_GROUPS: Final[tuple[tuple[str, Callable[[dict[str, pa.Array], _Group], None], str], ...]] = (
+    ("batch_line", _batch, _ENGINE),
+    ("time_stats", _stats, _ENGINE),
+    ("access_line", _access, _ACCESS),
+    ("engine_event", _event, _ENGINE),
+)
+
+
+def _integer_columns(
+    columns: dict[str, pa.Array], table: str, group: _Group, first: int, names: tuple[str, ...]
+) -> None:
+    schema = TABLES[table]
+    for slot, name in enumerate(names, first):
+        if name in schema.names:
+            columns[name] = _integers(group.ints[slot], schema.field(name).type)
+
+
 def _integers(values: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     missing = values == layout.NULL
-    absent = int(np.count_nonzero(missing))
-    if absent == len(values):
+    if not missing.any():
+        return pa.array(values.astype(_NUMPY[kind], copy=False), kind)
+    if missing.all():
         return pa.nulls(len(values), kind)
-    cast = values.astype(_NUMPY[kind], copy=False)
-    return pa.array(cast, kind, mask=missing) if absent else pa.array(cast, kind)
+    return pa.array(values.astype(_NUMPY[kind], copy=False), kind, mask=missing)
 
 
-def _decimals(values: npt.NDArray[np.float64]) -> pa.Array:
-    missing = np.isnan(values)
-    absent = int(np.count_nonzero(missing))
-    if absent == len(values):
-        return pa.nulls(len(values), pa.float64())
-    return pa.array(values, mask=missing) if absent else pa.array(values)
+def _decimal_columns(
+    columns: dict[str, pa.Array], group: _Group, names: tuple[str, ...]
+) -> None:
+    for slot, name in enumerate(names):
+        values = group.floats[slot]
+        missing = np.isnan(values)
+        if not missing.any():
+            columns[name] = pa.array(values)
+        elif not missing.all():
+            columns[name] = pa.array(values, mask=missing)
 
 
-def _gather(
-    found: _Scan, rows: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return the rows' integers and floats, one contiguous line of memory per column."""
-    return (np.ascontiguousarray(found.ints.take(rows, axis=0).T),
-            np.ascontiguousarray(found.floats.take(rows, axis=0).T))
-
-
-def _texts(found: _Scan, rows: npt.NDArray[np.int64], column: int) -> pa.Array:
+def _texts(group: _Group, column: int, absent: pa.Array | None = None) -> pa.Array:
     from ingest.bulk import kernel
 
-    sizes = found.spans[rows, 2 * column + 1] - found.spans[rows, 2 * column]
-    offsets = np.zeros(len(rows) + 1, dtype=np.int32)
-    out = np.empty(int(sizes.sum()), dtype=np.uint8)
-    kernel.copy_texts(found.data, rows, found.spans, column, offsets, out)
-    return pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(out))
+    starts, ends = group.spans[2 * column], group.spans[2 * column + 1]
+    offsets = np.zeros(group.size + 1, dtype=np.int32)
+    out = np.empty(int((ends - starts).sum()), dtype=np.uint8)
+    kernel.copy_texts(group.data, starts, ends, offsets, out)
+    texts = pa.StringArray.from_buffers(group.size, pa.py_buffer(offsets), pa.py_buffer(out))
+    return texts if absent is None else pc.if_else(absent, None, texts)
 
 
-def _common(
-    found: _Scan, rows: npt.NDArray[np.int64], ints: npt.NDArray[np.int64]
-) -> dict[str, pa.Array]:
-    n = len(rows)
-    columns: dict[str, pa.Array] = {
-        "stream": pa.DictionaryArray.from_arrays(
-            pa.array(np.zeros(n, dtype=np.int32)), pa.array([found.stream])
-        ).dictionary_decode(),
-        "line_no": pa.array(rows + found.first_line_no),
-        "byte_offset": pa.array(found.starts[rows] + found.byte_offset),
-        "outer_ns": pa.nulls(n, pa.int64()),
-    }
-    for slot, name in enumerate(layout.PREFIX):
-        kind = pa.int64() if slot < 2 else pa.int16()
-        columns[name] = _integers(ints[slot], kind)
-    return columns
-
-
-def _table(name: str, columns: dict[str, Any], n: int) -> pa.Table:
+def _table(name: str, columns: dict[str, pa.Array], n: int) -> pa.Table:
     schema = TABLES[name]
     return pa.Table.from_arrays(
-        [columns.get(field.name, None) if field.name in columns else pa.nulls(n, field.type)
+        [columns[field.name] if field.name in columns else pa.nulls(n, field.type)
          for field in schema], schema=schema)
-
-
-def _batch(
-    found: _Scan, rows: npt.NDArray[np.int64], kinds: npt.NDArray[np.int8]
-) -> pa.Table:
-    ints, floats = _gather(found, rows)
-    columns = _common(found, rows, ints)
-    schema = TABLES["batch_line"]
-    for slot, name in enumerate(layout.BATCH_INTS):
-        columns[name] = _integers(ints[layout.FIRST_INT + slot], schema.field(name).type)
-    for slot, name in enumerate(layout.BATCH_FLOATS):
-        columns[name] = _decimals(floats[slot])
-    columns["kind"] = _KINDS.take(pa.array(kinds[rows].astype(np.int32)))
-    columns["dialect"] = _DIALECTS.take(pa.array(found.codes[rows]))
-    return _table("batch_line", columns, len(rows))
-
-
-def _stats(found: _Scan, rows: npt.NDArray[np.int64]) -> pa.Table:
-    ints, floats = _gather(found, rows)
-    columns = _common(found, rows, ints)
-    schema = TABLES["time_stats"]
-    for slot, name in enumerate(layout.STATS_INTS):
-        columns[name] = _integers(ints[layout.FIRST_INT + slot], schema.field(name).type)
-    for slot, name in enumerate(layout.STATS_FLOATS):
-        columns[name] = _decimals(floats[slot])
-    columns["rid"] = _texts(found, rows, 0)
-    columns["role"] = _ROLES.take(pa.array(found.codes[rows]))
-    columns["spelling"] = pa.array(["ReqTimeStats"]).take(
-        pa.array(np.zeros(len(rows), dtype=np.int32)))
-    return _table("time_stats", columns, len(rows))
-
-
-def _access(found: _Scan, rows: npt.NDArray[np.int64]) -> pa.Table:
-    ints, _ = _gather(found, rows)
-    columns = _common(found, rows, ints)
-    for name in ("client_addr", "method", "path"):
-        columns[name] = _texts(found, rows, ("client_addr", "method", "path").index(name))
-    columns["client_port"] = _integers(ints[layout.FIRST_INT], pa.int32())
-    columns["status_code"] = _integers(ints[layout.FIRST_INT + 1], pa.int32())
-    return _table("access_line", columns, len(rows))

@@ -9,6 +9,14 @@ DECODE: Final = 1
 PREFILL: Final = 2
 STATS: Final = 3
 ACCESS: Final = 4
+EVENT: Final = 5
+
+# Groups of lines with the same columns.
+GROUP_BATCH: Final = 0
+GROUP_STATS: Final = 1
+GROUP_ACCESS: Final = 2
+GROUP_EVENT: Final = 3
+N_GROUPS: Final = 4
 
 NULL: Final = -(2**63)
 
@@ -23,13 +31,22 @@ STATS_INTS: Final = ("room", "input_len", "cached_input_len", "output_len", "att
 STATS_FLOATS: Final = (
     "bootstrap_ms", "bootstrap_queue_ms", "alloc_wait_ms", "prealloc_queue_ms", "transfer_ms",
     "queue_ms", "forward_ms", "transfer_speed_gb_s", "transfer_total_mb")
+ACCESS_INTS: Final = ("client_port", "status_code")
+EVENT_INTS: Final = ("room", "n1")
 ROLES: Final = ("prefill", "decode", "unified")
+# Events by number: (kind, role_hint).
+EVENTS: Final = (
+    ("decode_transfer_failed", "decode"), ("decode_handshake_failed", "decode"),
+    ("prefill_transfer_failed", "prefill"), ("prefill_bootstrap_failed", "prefill"),
+    ("client_disconnected", None))
 # Dialect keys, as bits; on decode lines #prealloc-req bounds nothing and has no bit.
 DIALECT: Final = ("bootstrap-req", "host-receive-req", "optimistic-req", "pending-token",
                   "prealloc-req")
 
 N_INTS: Final = len(PREFIX) + max(len(BATCH_INTS), len(STATS_INTS))
 N_FLOATS: Final = max(len(BATCH_FLOATS), len(STATS_FLOATS))
+# Start and end of each of a line's texts.
+N_SPANS: Final = 6
 FIRST_INT: Final = len(PREFIX)
 
 _FNV_OFFSET: Final = 0xCBF29CE484222325
