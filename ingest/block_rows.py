@@ -48,6 +48,9 @@ BULK_BYTES: Final = 4 << 20
 # The same where it is loaded already.
 LOADED_BULK_BYTES: Final = 64 << 10
 KERNEL: Final = "ingest.bulk.kernel"
+# A block's nature is told by this much of it, and it is the scan's if so many lines are.
+_SAMPLE_BYTES: Final = 64 << 10
+_SCANNED_SHARE: Final = 0.9
 
 
 @dataclass(slots=True)
@@ -105,6 +108,22 @@ def parse_block(formats: Sequence[LineFormat], block: Block) -> BlockRows:
         parsed = parse_lines(formats, kept_lines(detect_wrapper(b"").peel(block), block))
     reject_skipped(parsed.batch, block)
     return finish_rows(parsed)
+
+
+def is_scanned(block: Block) -> bool:
+    """Whether the compiled scan takes nearly all of a block's lines, by a sample from its middle.
+
+    Such a block hardly needs the interpreter: threads can share the work.
+    """
+    if block.skipped or REQUEST_LOG_HEAD in block.data[:64] or not _is_worth_a_scan(block):
+        return False
+    from ingest import bulk
+
+    middle = max(0, (len(block.data) - _SAMPLE_BYTES) // 2)
+    sample = block.data[middle : middle + _SAMPLE_BYTES]
+    sample = sample[sample.find(b"\n") + 1 : sample.rfind(b"\n") + 1]
+    found = bulk.scan(sample, 0, 1)
+    return found.lines > 0 and len(found.rest) <= (1 - _SCANNED_SHARE) * found.lines
 
 
 def parse_peeled(formats: Sequence[LineFormat], lines: Iterable[Line], block: Block) -> BlockRows:

@@ -50,8 +50,8 @@ def ingest(
 ) -> IngestResult:
     """Read evidence into the case in ``case_dir``, creating it if there is none.
 
-    ``workers``: processes to parse with, by default one per core; 1 keeps everything in this
-    process. ``formats`` replaces the registered formats (then nothing leaves this process).
+    ``workers``: threads and processes to parse with, by default one per core; 1 keeps everything
+    in this thread. ``formats`` replaces the registered formats (then nothing leaves this process).
     Raises UsageError, NothingReadable (nothing was recognised; what was looked at is on record),
     CaseError and its kinds, and KeyboardInterrupt with a text that says how to go on.
     """
@@ -61,12 +61,15 @@ def ingest(
     on_disk = _bytes_on_disk(arguments)
     cores = workers or _cores()
     pooled = cores > 1 and on_disk >= _POOL_BYTES and formats is None
+    threads = cores if cores > 1 and formats is None else 0
     with open_case(case_dir, threads=cores, memory_bytes=_STORE_BYTES) as case:
         pending = Pending()
         kin = Kin()
         for row in load_evidence(case):
             kin.add(row)
-        with Lane(formats or registry(), processes=cores if pooled else 0) as lane:
+        with Lane(
+            formats or registry(), processes=cores if pooled else 0, threads=threads
+        ) as lane:
             session = Session(
                 case=case, limits=limits, formats=lane.formats, lane=lane, pending=pending,
                 lineage=Lineage(kin, pending, PARSER_VERSION), actor=actor or _user(),

@@ -1,4 +1,7 @@
-"""Blocks parsed in order by a pool of processes, or in this process when there is little to do.
+"""Blocks parsed in order by threads, by a pool of processes, or at once when there is little to do.
+
+Blocks that the compiled scan takes go to threads: the interpreter is hardly needed, and nothing has
+to be started or sent. All others need processes to be parsed side by side.
 
 Tasks are queued up to a bound and their results come back in the order of submission, so that
 memory does not grow with the input and results do not depend on who was faster.
@@ -11,7 +14,7 @@ import os
 import signal
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,13 +24,17 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ingest.block_rows import BlockRows, parse_block, parse_peeled
+from ingest.block_rows import BlockRows, is_scanned, parse_block, parse_peeled
 from ingest.blocks import Block
 from ingest.records import Line
 from ingest.registry import Registry, registry
 
 # Tasks queued per worker: one in work, one waiting.
 _DEPTH: Final = 2
+# A task below these is done sooner than sent, let alone than a process is started for it: most
+# files end in a block of one line.
+_SENT_BYTES: Final = 16 << 10
+_SENT_LINES: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +82,12 @@ def checksum(data: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Queued:
-    """A task and its future (None: this process does it), or a call between tasks."""
+    """A task and its future (None: this thread does it), or a call between tasks."""
 
     deliver: Callable[[BlockRows], None] | None
     task: Task | None = None
     future: Future[Sealed | None] | None = None
+    scanned: Future[BlockRows] | None = None
     call: Callable[[], None] | None = None
 
 
@@ -87,12 +95,14 @@ class _Queued:
 class Lane:
     """A queue of tasks whose results are handed to ``deliver`` in order of submission.
 
-    Without processes each task is parsed when it is submitted.
+    Without threads and processes each task is parsed when it is submitted.
     """
 
     formats: Registry
     processes: int = 0
+    threads: int = 0
     pool: ProcessPoolExecutor | None = None
+    scanners: ThreadPoolExecutor | None = None
     waiting: deque[_Queued] = field(default_factory=deque)
 
     def __enter__(self) -> Lane:
@@ -101,6 +111,8 @@ class Lane:
                 self.processes, mp_context=multiprocessing.get_context("spawn"),
                 initializer=_ignore_interrupts,
             )
+        if self.threads > 0:
+            self.scanners = ThreadPoolExecutor(self.threads, thread_name_prefix="scan")
         return self
 
     def __exit__(
@@ -109,8 +121,9 @@ class Lane:
         value: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self.pool is not None:
-            self.pool.shutdown(wait=True, cancel_futures=True)
+        for executor in (self.scanners, self.pool):
+            if executor is not None:
+                executor.shutdown(wait=True, cancel_futures=True)
 
     def submit(
         self, task: Task, deliver: Callable[[BlockRows], None], path: str | None = None
@@ -119,13 +132,17 @@ class Lane:
 
         May deliver results of earlier tasks, to stay within the bound.
         """
-        if self.pool is None:
+        if self.scanners is not None and task.lines is None and is_scanned(task.block):
+            self._make_room(self.threads)
+            rows = self.scanners.submit(run_task, self.formats, task)
+            self.waiting.append(_Queued(deliver, scanned=rows))
+        elif self.pool is None:
             self.drain()
             deliver(run_task(self.formats, task))
-            return
-        while len(self.waiting) >= self.processes * _DEPTH:
-            self._deliver_first()
-        self.waiting.append(_Queued(deliver, task, self._send(task, path)))
+        else:
+            self._make_room(self.processes)
+            future = None if _is_small(task) else self._send(task, path)
+            self.waiting.append(_Queued(deliver, task, future))
 
     def call(self, deliver: Callable[[], None]) -> None:
         """Run ``deliver`` after the results of all tasks submitted so far."""
@@ -137,6 +154,10 @@ class Lane:
     def drain(self) -> None:
         """Deliver everything that is queued."""
         while self.waiting:
+            self._deliver_first()
+
+    def _make_room(self, workers: int) -> None:
+        while len(self.waiting) >= workers * _DEPTH:
             self._deliver_first()
 
     def _send(self, task: Task, path: str | None) -> Future[Sealed | None] | None:
@@ -156,6 +177,8 @@ class Lane:
         queued = self.waiting.popleft()
         if queued.call is not None:
             queued.call()
+        if queued.scanned is not None and queued.deliver is not None:
+            queued.deliver(queued.scanned.result())
         if queued.task is None or queued.deliver is None:
             return
         sealed: Sealed | None = None
@@ -165,6 +188,12 @@ class Lane:
                 sealed = queued.future.result()
         queued.deliver(
             run_task(self.formats, queued.task) if sealed is None else _open(sealed))
+
+
+def _is_small(task: Task) -> bool:
+    if task.lines is None:
+        return len(task.block.data) < _SENT_BYTES
+    return len(task.lines) < _SENT_LINES
 
 
 def _work(task: Task, where: Slice | None) -> Sealed | None:

@@ -160,11 +160,11 @@ def _integer_columns(
 
 def _integers(values: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     missing = values == layout.NULL
-    if not missing.any():
-        return pa.array(values.astype(_NUMPY[kind], copy=False), kind)
     if missing.all():
         return pa.nulls(len(values), kind)
-    return pa.array(values.astype(_NUMPY[kind], copy=False), kind, mask=missing)
+    # A copy in every case: one column must not keep the memory of all.
+    own = values.astype(_NUMPY[kind])
+    return pa.array(own, kind, mask=missing) if missing.any() else pa.array(own, kind)
 
 
 def _decimal_columns(
@@ -173,10 +173,9 @@ def _decimal_columns(
     for slot, name in enumerate(names):
         values = group.floats[slot]
         missing = np.isnan(values)
-        if not missing.any():
-            columns[name] = pa.array(values)
-        elif not missing.all():
-            columns[name] = pa.array(values, mask=missing)
+        if not missing.all():
+            own = values.copy()
+            columns[name] = pa.array(own, mask=missing) if missing.any() else pa.array(own)
 
 
 def _texts(group: _Group, column: int, absent: pa.Array | None = None) -> pa.Array:
