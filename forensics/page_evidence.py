@@ -75,10 +75,11 @@ def read_page_evidence(con: duckdb.DuckDBPyConnection, fleet: Fleet) -> PageEvid
     slack_ns = next(queries.rows(con, "page_slack"))["slack_ns"]
     for name in _QUERIES:
         queries.run(con, name, slack_ns=slack_ns)
-    blind = next(queries.rows(con, "page_blind"))["blind"] or not _all_prefills_traced(con, fleet)
+    limits = next(queries.rows(con, "page_blind"))
+    blind = limits["blind"] or not _all_prefills_traced(con, fleet)
     hits: dict[int, list[_Hit]] = defaultdict(list)
     for row in _rows(con, "page_hit"):
-        hits[row["owner_id"]].append(_Hit.of(row, slack_ns))
+        hits[row["owner_id"]].append(_Hit.of(row, slack_ns, limits["lossy"]))
     by_use: dict[Key, dict[str, Weighing]] = {}
     keys: dict[int, Key] = {}
     for row in _rows(con, "page_use"):
@@ -121,13 +122,17 @@ class _Hit:
     ref: str
 
     @classmethod
-    def of(cls, row: dict[str, Any], slack_ns: int) -> _Hit:
-        source = (row["source_room"], row["source_rid"] or "") if row["source_room"] else None
+    def of(cls, row: dict[str, Any], slack_ns: int, lossy: bool) -> _Hit:
+        known = row["source_owner_id"] is not None
+        source = (row["source_room"], row["source_rid"] or "") if known else None
         # Pages of one chunk land together or nearly so: the likeliest page decides.
+        # A send for a use that the trace does not hold: its allocation was lost, most likely.
         likely = max(_harm(row["t_start"], row["t_end"], slack_ns, harm["lo"], harm["hi"])
-                     for harm in row["harms"])
-        return cls(source, row["page_list"], row["definite"], row["t_end"] is None,
-                   1.0 if row["definite"] else likely, row["ref"])
+                     for harm in row["harms"]) if known else OPEN_SHARE
+        # Among lost events may be the recipient's own write: nothing is certain then.
+        definite = row["definite"] and not lossy
+        return cls(source, row["page_list"], definite, row["t_end"] is None,
+                   1.0 if definite else likely, row["ref"])
 
 
 def _harm(

@@ -118,6 +118,8 @@ REASONS: Final[dict[str, str]] = {
     "page_stale": (
         "The page trace shows {n} attended pages that no write of this request reached in time; "
         "their last writers are known."),
+    "page_contradicted": (
+        "The logs rule out what the page trace shows; one of the two records is incomplete."),
     "page_all_written": (
         "The page trace shows every attended page written by this request before it was attended."),
     "page_late_write": (

@@ -81,12 +81,17 @@ def _better(weighing: Weighing, traced: Weighing | None) -> Weighing:
     """Let page-level evidence replace what the logs say, unless it contradicts a proof.
 
     Counts that prove a stale hand-off stand against a trace that shows none (a recorder can lose
-    events); a log-level exclusion never outweighs a page-level finding.
+    events); a log-level exclusion never outweighs a page-level finding. A stale hand-off that the
+    counts rule out is not certain either: neither record is likelier to be the wrong one.
     """
     if traced is None or traced.mechanism not in (STALE_HANDOFF, LATE_WRITE):
         return weighing
     if weighing.tier is Tier.CONFIRMED and traced.tier is not Tier.CONFIRMED:
         return weighing
+    if (traced.mechanism == STALE_HANDOFF and traced.tier is Tier.CONFIRMED
+            and weighing.tier is Tier.EXCLUDED):
+        return Weighing(STALE_HANDOFF, Tier.PROBABLE, 0.5, 0.0, 1.0, (
+            *traced.reasons, reason("page_contradicted"), *weighing.reasons))
     return traced
 
 

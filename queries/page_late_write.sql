@@ -35,6 +35,8 @@ WITH late_send AS (
     JOIN page_request AS r USING (owner_id)
     WHERE w.kind = 'send' AND s.late IS NOT NULL
         AND (w.t_end IS NULL OR w.t_end + $slack_ns >= r.t_free)
+        -- A send that succeeded came before the commit of its use, whatever the clocks say.
+        AND NOT (w.ok IS TRUE AND r.t_commit IS NOT NULL AND w.n_candidates = 1)
     UNION ALL
     -- A send for a use that the pool's trace does not hold is never on time for certain.
     SELECT evidence_id, event_no, pool_id, NULL, room, start_page, n_pages, t_start, t_end, NULL,

@@ -10,6 +10,8 @@ WITH pair AS (
     FROM page_write AS w
     JOIN page_request AS r USING (owner_id)
     WHERE w.kind = 'send' AND w.n_candidates = 1 AND w.clock IS DISTINCT FROM r.host
+        -- Without the header or the prompt's allocation, the first event kept is a later one.
+        AND r.host IS NOT NULL AND r.n_prompt_pages > 0
     GROUP BY w.clock, r.host
 )
 SELECT coalesce(max(greatest(
