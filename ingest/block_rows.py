@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ingest.blocks import Block
+from ingest.blocks import Block, count_lines
 from ingest.dispatch import Parsed, Seen, parse_lines
 from ingest.records import Batch, Line, LineFormat, Reject, rows_to_arrow
 from ingest.requests import block as request_block
@@ -100,7 +100,7 @@ class BlockRows:
 def parse_block(formats: Sequence[LineFormat], block: Block) -> BlockRows:
     """Rows of an unwrapped block."""
     parsed = None
-    if not block.skipped and REQUEST_LOG_HEAD in block.data[:64]:
+    if holds_requests(block):
         parsed = parse_request_block(formats, block)
     if parsed is None and not block.skipped and _is_worth_a_scan(block):
         parsed = parse_engine_block(formats, block)
@@ -110,12 +110,17 @@ def parse_block(formats: Sequence[LineFormat], block: Block) -> BlockRows:
     return finish_rows(parsed)
 
 
+def holds_requests(block: Block) -> bool:
+    """Whether a block looks like JSON request records from its first line on."""
+    return not block.skipped and REQUEST_LOG_HEAD in block.data[:64]
+
+
 def is_scanned(block: Block) -> bool:
     """Whether the compiled scan takes nearly all of a block's lines, by a sample from its middle.
 
     Such a block hardly needs the interpreter: threads can share the work.
     """
-    if block.skipped or REQUEST_LOG_HEAD in block.data[:64] or not _is_worth_a_scan(block):
+    if block.skipped or holds_requests(block) or not _is_worth_a_scan(block):
         return False
     from ingest import bulk
 
@@ -144,7 +149,7 @@ def parse_request_block(formats: Sequence[LineFormat], block: Block) -> Parsed |
         line_format, block.data, block.first_line_no, block.byte_offset, parsed.batch)
     if others is None:
         return None
-    lines = block.data.count(b"\n") + (not block.data.endswith(b"\n"))
+    lines = count_lines(block.data) + (not block.data.endswith(b"\n"))
     parsed.batch.formats[REQUEST_LOG] = lines - len(others)
     last = block.byte_offset + block.data.rfind(b"\n", 0, len(block.data) - 1) + 1
     if not others or others[-1].byte_offset != last:

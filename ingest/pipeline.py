@@ -61,7 +61,8 @@ def ingest(
     on_disk = _bytes_on_disk(arguments)
     cores = workers or _cores()
     pooled = cores > 1 and on_disk >= _POOL_BYTES and formats is None
-    threads = cores if cores > 1 and formats is None else 0
+    # This thread reads, hashes and writes rows meanwhile.
+    threads = cores - 1 if formats is None else 0
     with open_case(case_dir, threads=cores, memory_bytes=_STORE_BYTES) as case:
         pending = Pending()
         kin = Kin()

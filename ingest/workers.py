@@ -1,7 +1,9 @@
 """Blocks parsed in order by threads, by a pool of processes, or at once when there is little to do.
 
 Blocks that the compiled scan takes go to threads: the interpreter is hardly needed, and nothing has
-to be started or sent. All others need processes to be parsed side by side.
+to be started or sent. Request records are mostly the work of a compiled decoder and of the
+database: processes for them pay where there are more than a few cores. All others need processes
+to be parsed side by side.
 
 Tasks are queued up to a bound and their results come back in the order of submission, so that
 memory does not grow with the input and results do not depend on who was faster.
@@ -24,7 +26,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ingest.block_rows import BlockRows, is_scanned, parse_block, parse_peeled
+from ingest.block_rows import BlockRows, holds_requests, is_scanned, parse_block, parse_peeled
 from ingest.blocks import Block
 from ingest.records import Line
 from ingest.registry import Registry, registry
@@ -35,6 +37,9 @@ _DEPTH: Final = 2
 # files end in a block of one line.
 _SENT_BYTES: Final = 16 << 10
 _SENT_LINES: Final = 100
+# Up to so many cores, processes for request records cost a third more CPU time and save no wall
+# time worth it: what is not parsing (reading, hashing, writing rows) keeps a core busy.
+_FEW_CORES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,7 @@ class Lane:
 
         May deliver results of earlier tasks, to stay within the bound.
         """
-        if self.scanners is not None and task.lines is None and is_scanned(task.block):
+        if self.scanners is not None and self._suits_threads(task):
             self._make_room(self.threads)
             rows = self.scanners.submit(run_task, self.formats, task)
             self.waiting.append(_Queued(deliver, scanned=rows))
@@ -155,6 +160,13 @@ class Lane:
         """Deliver everything that is queued."""
         while self.waiting:
             self._deliver_first()
+
+    def _suits_threads(self, task: Task) -> bool:
+        if task.lines is not None:
+            return False
+        if holds_requests(task.block):
+            return self.processes <= _FEW_CORES
+        return is_scanned(task.block)
 
     def _make_room(self, workers: int) -> None:
         while len(self.waiting) >= workers * _DEPTH:

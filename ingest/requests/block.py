@@ -71,9 +71,10 @@ def parse_block(
         if records is None:
             odd.extend(range(first, last))
             continue
-        for index, record in enumerate(records, first):
-            payloads[record.event].append(record)
-            places[record.event].append(index)
+        for event in EVENTS:
+            found = [index for index, record in enumerate(records, first) if record.event == event]
+            places[event].extend(found)
+            payloads[event].extend(records[index - first] for index in found)
     for event, records in payloads.items():
         if not records:
             continue

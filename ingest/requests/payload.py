@@ -144,11 +144,11 @@ class _UsualAnswer(Answer, gc=False):
     meta_info: _UsualMeta | None = None
 
 
-class _UsualPayload(Payload, gc=False):
-    timestamp: _Id | None = None
-    event: Literal["request.received", "request.finished", "request.received.openai"] | None = None
+class _UsualPayload(Payload, gc=False, kw_only=True):
+    timestamp: _Id
+    event: Literal["request.received", "request.finished", "request.received.openai"]
     rid: _Id | None = None
-    obj: _UsualObject | None = None
+    obj: _UsualObject
     headers: dict[str, _Id] | None = None
     out: _UsualAnswer | None = None
 
@@ -168,10 +168,9 @@ _FAILURES: Final = (msgspec.DecodeError, UnicodeError, RecursionError)
 def decode_usual(raw: bytes) -> Payload | None:
     """Decode a record whose fields all have their usual types and bounds; None if it is not one."""
     try:
-        payload = _PAYLOAD(raw)
+        return _PAYLOAD(raw)
     except _FAILURES:
         return None
-    return payload if _is_usual(payload) else None
 
 
 def decode_usual_array(raw: bytes, count: int) -> list[Payload] | None:
@@ -180,15 +179,7 @@ def decode_usual_array(raw: bytes, count: int) -> list[Payload] | None:
         payloads = _PAYLOADS(raw)
     except _FAILURES:
         return None
-    if len(payloads) != count or not all(map(_is_usual, payloads)):
-        return None
-    return list(payloads)
-
-
-def _is_usual(payload: Payload) -> bool:
-    return (
-        payload.obj is not None and payload.event is not None and payload.timestamp is not None
-    )
+    return list(payloads) if len(payloads) == count else None
 
 
 def decode_open(raw: bytes) -> tuple[Payload, int]:
