@@ -25,8 +25,9 @@ _LINES_PEER = """
 import duckdb, sys
 con = duckdb.connect()
 con.execute("SET threads = 2")
-print(con.execute("SELECT count(*), sum(length(line)) FROM read_csv(?, columns = {'line': 'VARCHAR'},"
-    " delim = '\\x01', quote = '', escape = '', header = false, auto_detect = false,"
+print(con.execute("SELECT count(*), sum(length(line)) FROM read_csv(?,"
+    " columns = {'line': 'VARCHAR'}, delim = '\\x01', quote = '', escape = '',"
+    " header = false, auto_detect = false,"
     " max_line_size = 20000000, strict_mode = false)", [sys.argv[1]]).fetchall())
 """
 _JSON_PEER = """
@@ -36,8 +37,8 @@ con.execute("SET threads = 2")
 con.execute('''CREATE TABLE request_log AS SELECT timestamp, event, rid,
     obj.bootstrap_host, obj.bootstrap_port, obj.bootstrap_room, obj.stream, obj.routed_dp_rank,
     obj.sampling_params.max_new_tokens, headers, out.meta_info
-    FROM read_json(?, format = 'newline_delimited', columns = {timestamp: 'VARCHAR', event: 'VARCHAR',
-    rid: 'VARCHAR', obj: 'STRUCT(bootstrap_host VARCHAR, bootstrap_port INTEGER,
+    FROM read_json(?, format = 'newline_delimited', columns = {timestamp: 'VARCHAR',
+    event: 'VARCHAR', rid: 'VARCHAR', obj: 'STRUCT(bootstrap_host VARCHAR, bootstrap_port INTEGER,
         bootstrap_room UBIGINT, stream BOOLEAN, routed_dp_rank INTEGER,
         sampling_params STRUCT(max_new_tokens BIGINT))',
     headers: 'MAP(VARCHAR, VARCHAR)',

@@ -1,4 +1,4 @@
-"""The engine process log: lines that real programs printed, and the documented ones of old builds."""
+"""The engine process log: lines that real programs printed, and documented ones of old builds."""
 
 from __future__ import annotations
 
