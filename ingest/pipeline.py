@@ -63,7 +63,8 @@ def ingest(
     pooled = cores > 1 and on_disk >= _POOL_BYTES and formats is None
     # This thread reads, hashes and writes rows meanwhile.
     threads = cores - 1 if formats is None else 0
-    with open_case(case_dir, threads=cores, memory_bytes=_STORE_BYTES) as case:
+    # Rows are written while others are parsed: more threads of the database would only wait.
+    with open_case(case_dir, threads=max(1, cores // 2), memory_bytes=_STORE_BYTES) as case:
         pending = Pending()
         kin = Kin()
         for row in load_evidence(case):
