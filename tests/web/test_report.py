@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from html.parser import HTMLParser
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from report_case import (
-    FIXED_FLEET,
     OPEN_FLEET,
     TIERS,
     excerpts,
@@ -20,81 +17,12 @@ from report_case import (
     summary,
     worker,
 )
+from report_page import Page, case, render
 
 from ingest.errors import ReportError
 from ingest.excerpts import Excerpt, read_excerpts
 from web.report import render_report, write_report
-from web.report_advice import steps
 from web.report_rows import CAPS, collect
-
-VOID = frozenset({"meta", "link", "br", "img", "input", "hr"})
-INLINE = frozenset({"a", "span", "bdi", "strong", "code", "time"})
-
-
-class Page(HTMLParser):
-    """What a browser would make of the page: balanced tags, ids, links, texts by element id."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.stack: list[tuple[str, str | None]] = []
-        self.ids: Counter[str] = Counter()
-        self.links: list[tuple[str, str]] = []
-        self.tags: Counter[str] = Counter()
-        self.attributes: list[tuple[str, str, str | None]] = []
-        self.texts: list[str] = []
-        self.by_id: dict[str, list[str]] = {}
-        self.link: list[str] | None = None
-        self.feed(text)
-        self.close()
-        assert not self.stack, self.stack
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags[tag] += 1
-        self.attributes += [(tag, name, value) for name, value in attrs]
-        found = dict(attrs).get("id")
-        if found is not None:
-            self.ids[found] += 1
-            self.by_id[found] = []
-        if tag == "a":
-            self.link = []
-            self.links.append((dict(attrs).get("href") or "", ""))
-        if tag not in VOID:
-            self.stack.append((tag, found))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.stack[-1][0] == tag, (tag, self.stack[-3:])
-        if tag not in INLINE:
-            self.handle_data(" ")
-        self.stack.pop()
-        if tag == "a" and self.link is not None:
-            self.links[-1] = (self.links[-1][0], "".join(self.link).strip())
-            self.link = None
-
-    def handle_data(self, data: str) -> None:
-        if any(tag == "style" for tag, _ in self.stack):
-            return
-        self.texts.append(data)
-        if self.link is not None:
-            self.link.append(data)
-        for _, found in self.stack:
-            if found is not None:
-                self.by_id[found].append(data)
-
-    def text(self, element: str | None = None) -> str:
-        parts = self.texts if element is None else self.by_id[element]
-        return re.sub(r"\s+", " ", "".join(parts)).strip()
-
-
-def case() -> list[dict[str, Any]]:
-    return [response(0, "confirmed"), response(1, "confirmed"), response(2, "probable"),
-            response(3, "possible", "late_write"), response(4, "not_assessable"),
-            *(response(n, "excluded") for n in range(5, 15))]
-
-
-def render(records: Iterable[dict[str, Any]], pairs: Iterable[dict[str, Any]] = (),
-           **fields: Any) -> str:
-    records = list(records)
-    return render_report(summary(records, **fields), iter(records), iter(pairs), excerpts)
 
 
 def test_numbers_are_those_of_the_records() -> None:
@@ -253,93 +181,6 @@ def test_a_reader_without_eyes_finds_the_way() -> None:
     labelled = [value for _, name, value in page.attributes if name == "aria-labelledby"]
     assert len(labelled) > 8
     assert all(value in page.ids for value in labelled)
-
-
-@pytest.mark.parametrize("fleet", [OPEN_FLEET, FIXED_FLEET, []])
-def test_no_finding_is_an_explicit_result_and_no_all_clear(fleet: list[dict[str, Any]]) -> None:
-    page = Page(render([response(n, "excluded") for n in range(7)], fleet=fleet))
-    text = page.text("main")
-    assert "No exposure was found: recorded facts exclude all 7 responses in this evidence." in text
-    assert "That says nothing of any other response." in text
-    assert "later traffic is not covered" in text
-    for tier in ("confirmed", "probable", "possible", "not_assessable"):
-        assert page.text(f"tier-{tier}").endswith(": 0")
-    assert page.text("excluded").endswith(": 7")
-    assert "counts_equal Both roles counted the same … prompt tokens for this room. 7" in text
-    words = text.lower()
-    assert not re.search(r"\b(safe|all clear|no risk|unaffected|secure)\b", words)
-    going_on = {"exposed": "None found; builds are open", "closed": "None found "}[
-        fleet[0]["knowledge"]["stale_handoff"]["state"]] if fleet else "None found; builds are open"
-    assert going_on in text
-
-
-def test_nothing_to_read_is_not_assessable() -> None:
-    text = Page(render([], fleet=[], missing=[], findings=[], evidence=[])).text("main")
-    assert "No response was found in this evidence: nothing is assessable." in text
-    assert "This is not an all-clear." in text
-    assert "Cannot be told" in text
-    assert "No exposure was found" not in text
-    assert "That is no proof that nothing is missing" in text
-    assert "Get the missing records and analyse again" in text
-
-
-def test_what_cannot_be_assessed_is_never_called_clean() -> None:
-    records = [response(1, "not_assessable"), response(2, "excluded")]
-    text = Page(render(records, fleet=FIXED_FLEET)).text("main")
-    assert "No exposure was found, but 1 of 2 responses cannot be assessed: this is not an " \
-           "all-clear." in text
-    assert "Is it still going on? Cannot be told" in text
-    assert "Since when? (UTC) Not known" in text
-
-
-def test_it_goes_on_as_long_as_the_builds_allow_it() -> None:
-    records = [response(1, "confirmed"), response(50, "excluded")]
-    text = Page(render(records)).text("main")
-    assert "Assume yes At the last evidence, prefill-a runs a build open to stale hand-off." in text
-    assert "ended at 2026-09-08 00:01:30 UTC, 49 min before its end" in text
-    fixed = Page(render(records, fleet=FIXED_FLEET)).text("main")
-    assert "Not seen at the end" in fixed
-    assert "Assume yes" not in fixed
-    unknown = Page(render(records, fleet=[])).text("main")
-    assert "Assume yes At the last evidence, no worker's build is known." in unknown
-
-
-def titles(records: list[dict[str, Any]], fleet: list[dict[str, Any]]) -> list[str]:
-    return [step.title for step in steps(summary(records, fleet))]
-
-
-def test_advice_follows_mechanism_and_build() -> None:
-    stale = titles([response(1, "confirmed")], OPEN_FLEET)
-    assert stale[:2] == [
-        "Stop hand-offs from prefill worker prefill-a",
-        "If the model must stay up: refuse prompts of 681,274 tokens and more at the gateway"]
-    assert "Upgrade prefill worker prefill-a to 0.5.22 or later" in stale
-    assert not any("Drain" in title for title in stale)
-    late = titles([response(1, "possible", "late_write")], OPEN_FLEET)
-    assert late[0] == "Drain decode worker decode-b and serve without disaggregation"
-    assert "Upgrade both roles together to 0.5.22 or later" in late
-    fixed = titles([response(1, "excluded")], FIXED_FLEET)
-    assert fixed == ["Copy the evidence before you restart anything", "Test with canary prompts"]
-
-
-def test_deferred_release_is_advised_only_where_it_helps() -> None:
-    def advised(version: str, backend: str) -> bool:
-        fleet = [worker("d", "decode", version, {"late_write": "exposed"}, backend=backend)]
-        return any("deferred release" in t for t in titles(
-            [response(1, "possible", "late_write")], fleet))
-
-    assert advised("0.5.19", "mooncake")
-    assert not advised("0.5.18", "mooncake")  # the switch does not exist
-    assert not advised("0.5.21", "mori")  # the build ignores it
-    assert not advised("0.5.22", "mooncake")  # it is on unless it was turned off
-
-
-def test_a_length_limit_is_not_advised_where_length_cannot_open_it() -> None:
-    fleet = [OPEN_FLEET[0], worker("decode-b", "decode", "0.5.18", {"late_write": "exposed"},
-                                   pools=[{"max_req_input_len": 1000}])]
-    found = titles([response(1, "confirmed")], fleet)
-    assert "Prompt length alone does not open this here" in found
-    assert not any("refuse prompts" in title for title in found)
 
 
 def test_rows_are_capped_and_the_cap_is_stated() -> None:
