@@ -45,6 +45,8 @@ DIALECT: Final = ("bootstrap-req", "host-receive-req", "optimistic-req", "pendin
 
 N_INTS: Final = len(PREFIX) + max(len(BATCH_INTS), len(STATS_INTS))
 N_FLOATS: Final = max(len(BATCH_FLOATS), len(STATS_FLOATS))
+# No line that the scan takes is shorter, which bounds the memory of a block of short lines.
+MIN_LINE_BYTES: Final = 50
 # Start and end of each of a line's texts.
 N_SPANS: Final = 6
 FIRST_INT: Final = len(PREFIX)

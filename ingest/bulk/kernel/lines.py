@@ -25,6 +25,7 @@ from ingest.bulk.layout import (
     GROUP_BATCH,
     GROUP_EVENT,
     GROUP_STATS,
+    MIN_LINE_BYTES,
     NULL,
     PREFILL,
     STATS,
@@ -51,6 +52,8 @@ def _scan_lines(data, ends, kinds, rows, counts, ints, floats, spans, codes):
     for row in range(len(ends)):
         end = ends[row]
         line, start = start, end + 1
+        if end - line < MIN_LINE_BYTES:
+            continue
         some[:] = NULL
         at = read_prefix(data, line, end, some)
         if at < 0 or at >= end:
