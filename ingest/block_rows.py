@@ -247,7 +247,24 @@ def arrow_tables(batch: Batch) -> list[tuple[str, pa.Table]]:
         for name, rows in batch.rows.items():
             batch.rows[name] = [row for row in rows if _fits(name, row, batch)]
         rest = list(batch.arrow())
-    return [(name, table) for name, table in tables + rest if table.num_rows]
+    return _in_line_order([(name, table) for name, table in tables if table.num_rows],
+                          [(name, table) for name, table in rest if table.num_rows])
+
+
+def _in_line_order(
+    ready: list[tuple[str, pa.Table]], built: list[tuple[str, pa.Table]]
+) -> list[tuple[str, pa.Table]]:
+    """Both lists as one; a table that is in both has its rows in the order of lines.
+
+    Where a block was cut, or which of its lines were parsed at once, must not show in the rows.
+    """
+    both = {name for name, _ in ready} & {name for name, _ in built}
+    joined = [(name, table) for name, table in ready + built if name not in both]
+    for name in sorted(both):
+        whole = pa.concat_tables([table for own, table in ready + built if own == name])
+        order = pc.sort_indices(whole, sort_keys=[("line_no", "ascending")])
+        joined.append((name, whole.take(order)))
+    return joined
 
 
 def _fits(table: str, row: dict[str, Any], batch: Batch) -> bool:

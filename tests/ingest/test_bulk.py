@@ -32,13 +32,10 @@ def comparable(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def facts(rows: BlockRows) -> tuple[Rows, dict[str, int], int]:
-    """Rows per table in the order of lines, lines per format, other lines."""
+    """Rows per table, lines per format, other lines."""
     tables: Rows = {}
     for name, table in rows.tables:
         tables.setdefault(name, []).extend(map(comparable, table.to_pylist()))
-    for name, values in tables.items():
-        # Stable: a line that gives several rows keeps their order.
-        tables[name] = sorted(values, key=lambda row: int(row["line_no"]))
     batch = rows.parsed.batch
     return tables, batch.formats, batch.other_lines
 
