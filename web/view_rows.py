@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ingest.excerpts import Excerpt
 from web.report_rows import Record, Rows, key_of
-from web.report_text import Moment, count, moment, name, probability, sentence
+from web.report_text import Moment, count, joined, moment, name, probability, sentence
 from web.view_terms import LABELS, mechanism_title
 
 # Log lines shown of one reason; its other evidence ids stand in responses.jsonl.
 MAX_LINES: Final = 4
 # Log lines shown of one finding of the case.
 MAX_FINDING_LINES: Final = 5
+# Runs of pages shown of one source.
+MAX_EXTENTS: Final = 6
 _ROOM: Final = re.compile(r"\d{1,20}")
 
 
@@ -60,7 +62,10 @@ class WeighedView:
 
 @dataclass(frozen=True, slots=True)
 class SourceView:
-    """One candidate source; ``room`` is '' for the row that carries the remaining mass."""
+    """One candidate source; ``room`` is '' for the row that carries the remaining mass.
+
+    ``extents`` are the pages it is about, as far as a page trace names them.
+    """
 
     room: str
     account: str
@@ -69,6 +74,8 @@ class SourceView:
     label: str
     probability: str
     pages: str
+    extents: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +101,7 @@ class ResponseView:
     reasons: tuple[ReasonView, ...]
     lines: tuple[LineView, ...]
     sources: tuple[SourceView, ...]
-    source_reasons: tuple[str, ...]
+    sources_weighted: bool
     sources_left_out: int
 
 
@@ -179,7 +186,8 @@ def _response(
     return ResponseView(
         anchor=anchors.responses[id(record)], room=name(room), attempt=attempt, tier=tier,
         label=LABELS[tier], probability=probability(record.get("recipient_probability")),
-        bounds="" if low is None or high is None else f"{probability(low)} to {probability(high)}",
+        bounds="" if low is None or high is None or low == high
+        else f"{probability(low)} to {probability(high)}",
         account=name(account) if account is not None else "account not known",
         account_anchor=anchors.accounts.get(account) if account is not None else None,
         received=moment(record.get("received_at") or record.get("finished_at")),
@@ -191,9 +199,9 @@ def _response(
         titles=", ".join(item.title for item in weighed if item.tier == tier) or "–",
         reasons=reasons, lines=tuple(line_view(ref, excerpts) for ref in refs),
         sources=tuple(_source(item) for item in rows.sources.get(key, ())),
-        source_reasons=tuple(dict.fromkeys(
-            sentence(reason["text"]) for item in rows.sources.get(key, ())
-            for reason in item["reasons"])),
+        # Replay from logs gives candidates; only a page trace names pages and their writers.
+        sources_weighted=any(item["tier"] == "possible" and not item.get("page_extents")
+                             for item in rows.sources.get(key, ())),
         sources_left_out=rows.unlisted[key],
     )
 
@@ -253,4 +261,13 @@ def _source(item: Mapping[str, Any]) -> SourceView:
         "" if room is None else f"{name(room)}.{item.get('source_attempt') or 0}",
         name(account) if account is not None else "not known", mechanism_title(item["mechanism"]),
         item["tier"], LABELS.get(item["tier"], name(item["tier"])),
-        probability(item.get("probability")), "–" if pages is None else count(pages))
+        probability(item.get("probability")), "–" if pages is None else count(pages),
+        _extents(item.get("page_extents") or ()),
+        " ".join(sentence(reason["text"]) for reason in item["reasons"]))
+
+
+def _extents(extents: Sequence[Sequence[int]]) -> str:
+    """Return runs of pages as '193, 720–723'."""
+    runs = [str(first) if number == 1 else f"{first}–{first + number - 1}"
+            for first, number in extents]
+    return joined(runs, MAX_EXTENTS)

@@ -98,6 +98,23 @@ def test_a_response_shows_reasons_lines_and_sources() -> None:
     assert ("#r-7000000000000000000-0-l1", "[1]") in page.links
 
 
+def test_a_source_that_a_page_trace_names_is_no_guess() -> None:
+    records = case()
+    named = exposure(records[0], "4242", tier="confirmed", probability=1.0, pages=5,
+                     page_extents=[[193, 1], [720, 4]],
+                     reasons=[{"code": "source_page", "text": "Named as last writer.",
+                               "evidence": []}])
+    guessed = exposure(records[1], "4243")
+    page = Page(render(records, [named, guessed]))
+    first = page.text("r-7000000000000000000-0")
+    assert ("4242.0 acct-source stale hand-off confirmed 1 5 Named as last writer. "
+            "Page numbers: 193, 720–723.") in first
+    assert "never one owner" not in first
+    second = page.text("r-7000000000000000001-0")
+    assert "Logs name a set with weights, never one owner." in second
+    assert "Page numbers" not in second
+
+
 def test_accounts_stand_in_both_roles() -> None:
     records = case()
     records[5] = response(5, "excluded", account="acct-source", source_tier="possible",
