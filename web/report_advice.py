@@ -45,6 +45,9 @@ def steps(summary: Summary) -> list[Step]:
         workers = open_workers(summary, mechanism)
         if concerned(summary, mechanism) or any(_state(w, mechanism) != "reduced" for w in workers):
             found.extend(advise(summary, workers, knowledge))
+    for mechanism in summary["mechanisms"]:
+        if mechanism not in _ADVICE and exposed(summary, mechanism):
+            found.append(_take_out(mechanism))
     if not summary["fleet"]:
         found.append(Step(
             "keep", "Builds are unknown: treat the fleet as open",
@@ -163,8 +166,8 @@ def _stale(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Ite
             ("That is the smallest limit of a prefill worker here. " if limits else
              "No prefill limit is recorded: it is max_total_num_tokens of the start-up log, less 6 "
              "tokens. ")
-            + "It stops the refusals by length only; the others stay open. The context length that "
-            "you advertise must not exceed what every prefill pool holds.",
+            + "It stops the refusals by length only; the others stay open. Then set --context-length "
+            "so that every prefill pool holds it, and advertise no more.",
             "stale_handoff", names)
     yield Step(
         "close", "", f"Upgrade {prefill} to {target(knowledge, 'stale_handoff', workers)}",
@@ -204,7 +207,8 @@ def _late(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Iter
         "stop" if exposed(summary, "late_write") else "close", "",
         "Until the upgrade, make aborts rare",
         "Every client disconnect, router timeout and cancel in mid-transfer opens a window: raise "
-        "these timeouts, and let the router cancel both halves of a pair.", "late_write", names)
+        "these timeouts, and never cancel only one half of a pair: prefill and decode together.",
+        "late_write", names)
     helped = [w for w in decode if switch_helps(knowledge, w)]
     if helped:
         yield Step(
@@ -220,6 +224,15 @@ def _late(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Iter
         f"every abort into a timed-out release. {checklist(pair)} Watch "
         "sglang:decode_deferred_kv_release_total: mostly 'drained' is healthy.",
         "late_write", names)
+
+
+def _take_out(mechanism: str) -> Step:
+    """Return the stop that holds whatever the mechanism is."""
+    return Step(
+        "stop", "Take the workers of the exposed responses out of service",
+        "Take the workers of the exposed responses out of service",
+        f"The knowledge base has no narrower stop for {sentence(mechanism.replace('_', ' '))}. "
+        "Serve without prefill/decode disaggregation until it is understood.", mechanism)
 
 
 def _metadata(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Iterator[Step]:

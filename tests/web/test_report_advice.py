@@ -103,3 +103,17 @@ def test_a_length_limit_is_not_advised_where_length_cannot_open_it() -> None:
     found = titles([response(1, "confirmed")], fleet)
     assert "Prompt length alone does not open this here" in found
     assert not any("refuse prompts" in title for title in found)
+
+
+def test_a_mechanism_without_advice_of_its_own_still_has_a_stop() -> None:
+    shared = summary([response(1, "possible", "late_write")], FIXED_FLEET)
+    shared["mechanisms"] = {"offload_race": shared["mechanisms"]["late_write"]}
+    assert steps(shared)[0].title == "Take the workers of the exposed responses out of service"
+    assert "offload race" in steps(shared)[0].text
+
+
+def test_the_context_length_switch_is_named() -> None:
+    texts = " ".join(step.text for step in steps(summary([response(1, "confirmed")], OPEN_FLEET)))
+    assert "--context-length" in texts
+    assert "prefill and decode together" in " ".join(
+        step.text for step in steps(summary([response(1, "possible", "late_write")], OPEN_FLEET)))
