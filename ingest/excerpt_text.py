@@ -236,8 +236,10 @@ def _page_text(rows: Sequence[Row], raw: bytes | None) -> str:
         "t": row.get("t_ns"), "ev": row.get("ev"), "room": row.get("room"), "rid": row.get("rid"),
         "pages": extents or None, "n_pages": None if extents else row.get("n_pages"),
         "tokens": row.get("tokens"), "why": row.get("why"), "chunk": row.get("chunk"),
-        "dst_session": row.get("dst_session"), "ok": row.get("ok"),
-        "host": row.get("host"), "role": row.get("role"), "dp_rank": row.get("dp_rank")})
+        "dst_session": row.get("dst_session"), "ok": row.get("ok")})
+    if row.get("ev") == "header":
+        # The other rows repeat these; their lines do not.
+        fields |= _present({key: row.get(key) for key in ("host", "role", "dp_rank")})
     return _json_object(fields)
 
 

@@ -166,8 +166,8 @@ def _stale(summary: Summary, workers: list[Worker], knowledge: Knowledge) -> Ite
             ("That is the smallest limit of a prefill worker here. " if limits else
              "No prefill limit is recorded: it is max_total_num_tokens of the start-up log, less 6 "
              "tokens. ")
-            + "It stops the refusals by length only; the others stay open. Then set --context-length "
-            "so that every prefill pool holds it, and advertise no more.",
+            + "It stops the refusals by length only; the others stay open. Then set "
+            "--context-length so that every prefill pool holds it, and advertise no more.",
             "stale_handoff", names)
     yield Step(
         "close", "", f"Upgrade {prefill} to {target(knowledge, 'stale_handoff', workers)}",

@@ -258,6 +258,17 @@ def test_fixtures_of_the_formats_give_excerpts(
         assert "Filler" not in excerpt.text  # the word that the fixtures' prompts begin with
 
 
+def test_page_events_say_what_their_lines_say(tmp_path: Path) -> None:
+    fixture = Path(__file__).parent / "fixtures" / "page_trace.decode.jsonl"
+    lines = fixture.read_text().splitlines()
+    with opened(tmp_path, fixture) as con:
+        texts = [one(con, lines, number).text for number in range(len(lines))]
+    assert '"ev": "header"' in texts[0]
+    assert '"host": "node-g6", "role": "decode", "dp_rank": 1' in texts[0]
+    for line, text in zip(lines[1:6], texts[1:6], strict=True):
+        assert json.loads(text.replace(", …}", "}")) == json.loads(line)
+
+
 def test_long_and_hostile_lines_are_bounded_and_visible(tmp_path: Path) -> None:
     lines = [f"{STAMP}Session \u202e\x07{'y' * 60} failed. {'z' * 3000}",
              f"{STAMP}Session <script> failed."]
