@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 # Rows that are shown of each tier; the rest stands in responses.jsonl.
-CAPS: Final = {"confirmed": 500, "probable": 500, "possible": 200, "not_assessable": 100}
+# Four full tiers with page traces make 27 MB, which a browser opens in seconds.
+CAPS: Final = {"confirmed": 500, "probable": 500, "possible": 500, "not_assessable": 500}
 # Candidate sources that are shown of each response; the rest stands in exposures.jsonl.
 MAX_SOURCES: Final = 20
 EXPOSED: Final = ("confirmed", "probable", "possible")
