@@ -61,6 +61,13 @@ def analyse(con: duckdb.DuckDBPyConnection, progress: Progress | None = None) ->
     known_fleet.orphans = [t for (t,) in con.execute(
         "SELECT first_ns FROM response WHERE decode_worker_id IS NULL AND first_ns IS NOT NULL "
         "ORDER BY 1").fetchall()]
+    known_fleet.records_ends = frozenset(w for (w,) in con.execute(
+        "SELECT DISTINCT worker_id FROM prefill_use WHERE has_end").fetchall())
+    known_fleet.unlinked_refusals = frozenset(
+        row["worker_id"] for row in queries.rows(con, "unlinked_refusal"))
+    known_fleet.lost_failures = [
+        (row["lo"], row["hi"]) for row in queries.rows(
+            con, "lost_failure", longest_wait=late_write.LONGEST_WAIT_NS)]
     tell("late writes", 0, 0)
     policies = late_write.policies(con, known_fleet)
     overlaps = late_write.overlaps(con, policies)

@@ -107,6 +107,9 @@ class PrefillSide:
     evidence: tuple[str, ...]
     log: LogSpan | None = None
     prints_every_refusal: bool = False
+    # It ends other requests on record, or refused one that no line ties to a room.
+    records_ends: bool = False
+    unlinked_refusal: bool = False
 
     def refusals_covered(self, response: Response) -> bool:
         """True if the log of this prefill would show a refusal of the response, and shows none.
@@ -117,6 +120,8 @@ class PrefillSide:
         """
         log = self.log
         if not (self.known and log and self.prints_every_refusal) or log.has_stats:
+            return False
+        if self.records_ends or self.unlinked_refusal:
             return False
         start, end = response.received_lo or response.first_ns, response.ended_hi
         return (
@@ -146,6 +151,11 @@ class Fleet:
     logs: dict[tuple[int, int], LogSpan] = field(default_factory=dict)
     # Times of rooms that prefill served and no decode log names, sorted.
     orphans: list[int] = field(default_factory=list)
+    # Prefill workers that end requests on record, and those with a refusal of an unknown room.
+    records_ends: frozenset[int] = frozenset()
+    unlinked_refusals: frozenset[int] = frozenset()
+    # When decode may have given pages back unseen: rooms that failed on prefill alone.
+    lost_failures: list[tuple[int, int]] = field(default_factory=list)
     _sides: dict[tuple[int | None, int | None], PrefillSide] = field(default_factory=dict)
 
     def of(self, worker_id: int | None, epoch: int | None) -> Epoch | None:
@@ -160,6 +170,10 @@ class Fleet:
         """Say whether prefill served a room between two times that no decode log names."""
         at = bisect_left(self.orphans, lo)
         return at < len(self.orphans) and self.orphans[at] <= hi
+
+    def lost_failure_between(self, lo: int, hi: int) -> bool:
+        """Say whether a hand-off that no decode log names may have failed between two times."""
+        return any(start <= hi and end >= lo for start, end in self.lost_failures)
 
     def prefill_side(self, response: Response) -> PrefillSide:
         """Return what is known of the prefill that served the response."""
@@ -201,6 +215,8 @@ class Fleet:
             log=self.logs.get((only.worker_id, only.number)) if only else None,
             prints_every_refusal=bool(
                 only and (only.dp_size == 1 or only.config.get("enable_dp_attention") is False)),
+            records_ends=worker_id in self.records_ends,
+            unlinked_refusal=worker_id in self.unlinked_refusals,
         )
 
 

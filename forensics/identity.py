@@ -93,24 +93,35 @@ def _snapshots(con: duckdb.DuckDBPyConnection) -> dict[Key, dict[str, str]]:
 
 
 def _decide_role(worker: Worker) -> None:
-    if stated := worker.stated.get("role"):
-        worker.role, worker.role_basis = str(stated), "stated in evidence.toml"
+    """Take the role from the worker's own records; what is stated fills their silence.
+
+    A swapped role would turn every verdict round, so a statement never overrules a record.
+    """
+    worker.role, worker.role_basis = _recorded_role(worker)
+    stated = worker.stated.get("role")
+    if not stated:
         return
+    if worker.role == "unknown":
+        worker.role, worker.role_basis = str(stated), "stated in evidence.toml"
+    elif worker.role != stated:
+        worker.role_basis += f"; evidence.toml says {stated}"
+
+
+def _recorded_role(worker: Worker) -> tuple[str, str]:
+    """Return (role, basis) by start-up lines, else by lines that only one role prints."""
     modes = {boot.mode for stream in worker.streams for boot in stream.boots if boot.mode}
     if len(modes) == 1:
-        worker.role = MODES.get(modes.pop(), "unknown")
-        worker.role_basis = "disaggregation_mode in server_args"
-        return
+        return MODES.get(modes.pop(), "unknown"), "disaggregation_mode in server_args"
     if len(modes) > 1:
-        worker.role, worker.role_basis = "mixed", "server_args of both roles in one stream"
-        return
+        return "mixed", "server_args of both roles in one stream"
     prefill = sum(stream.prefill_rows for stream in worker.streams)
     decode = sum(stream.decode_rows for stream in worker.streams)
     if prefill and decode:
-        worker.role, worker.role_basis = "mixed", "lines of both roles in one stream"
-    elif prefill or decode:
-        worker.role = "prefill" if prefill else "decode"
-        worker.role_basis = f"lines that only a {worker.role} worker prints"
+        return "mixed", "lines of both roles in one stream"
+    if prefill or decode:
+        role = "prefill" if prefill else "decode"
+        return role, f"lines that only a {role} worker prints"
+    return worker.role, worker.role_basis
 
 
 def _split_roles(worker: Worker) -> list[Worker]:

@@ -101,7 +101,9 @@ def _policy(epoch: Epoch, outcome: dict[str, Any] | None, boots: int) -> DecodeP
     # Counters of several boots cannot be told apart, so they prove nothing then.
     proven = bool(
         boots == 1 and counted.get("exported") and drained >= failed > 0
-        and not counted.get("timed_out") and not counted.get("errors"))
+        and not counted.get("timed_out") and not counted.get("errors")
+        # A scrape may be older than the end of the log.
+        and not counted.get("logged_timeouts"))
     radix = epoch.config.get("disaggregation_decode_enable_radix_cache")
     plain_growth = (
         epoch.config.get("speculative_algorithm", "absent") is None
@@ -198,7 +200,7 @@ def _pair(
 def survival(delay_ns: int, transfer_ns: int, tail: float, reach_ns: int) -> float:
     """Return the probability that an outstanding write lands more than ``delay_ns`` later."""
     body = max(0.0, 1.0 - delay_ns / transfer_ns)
-    heavy = max(0.0, 1.0 - delay_ns / reach_ns)
+    heavy = max(0.0, 1.0 - delay_ns / reach_ns) if reach_ns > 0 else 0.0
     return (1.0 - tail) * body + tail * heavy
 
 
@@ -269,5 +271,7 @@ def covered(response: Response, fleet: Fleet, policy: DecodePolicy) -> bool:
         or (hi > start - policy.reach_ns and lo < last and fleet.orphan_between(lo, hi))
         for lo, hi in log.silences
     )
+    # A hand-off that failed on prefill gave pages back somewhere: its line on decode is lost.
+    lost = fleet.lost_failure_between(start - policy.reach_ns, last)
     # Without an end the response may have run until the log stops: it must then speak that long.
-    return begins and log.last_ns >= last and not silent
+    return begins and log.last_ns >= last and not silent and not lost

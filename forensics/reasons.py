@@ -43,6 +43,9 @@ REASONS: Final[dict[str, str]] = {
     "fixed_build": (
         "Prefill runs {version}: since 0.5.20 a refused request is retired and nothing is handed "
         "over."),
+    "fixed_build_answered": (
+        "Prefill is taken for {version}, which answers no refused prompt, yet prefill must have "
+        "refused this one and decode returned {o} tokens: the build is in doubt."),
     "fixed_build_contradicted": (
         "Prefill is taken for {version}, which hands no stub over, yet the two counts of this "
         "room differ: the counts decide."),

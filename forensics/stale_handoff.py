@@ -96,6 +96,10 @@ def _validator(response: Response) -> Reason:
 
 def _without_prefill_count(response: Response, side: PrefillSide) -> Weighing:
     if side.stale_state == "closed":
+        if not side.fails_closed and _answered_after_refusal(response, side):
+            return _weigh(STALE_HANDOFF, Tier.POSSIBLE, POSSIBLE, reason(
+                "fixed_build_answered", response.evidence("stats", "finished") + side.evidence,
+                version=side.version, o=response.output_high))
         code = "fails_closed_backend" if side.fails_closed else "fixed_build"
         return excluded(STALE_HANDOFF, reason(
             code, side.evidence, version=side.version, state=side.model_state))
@@ -127,6 +131,16 @@ def _without_prefill_count(response: Response, side: PrefillSide) -> Weighing:
             d=d, limit=side.lowest_limit))
     return unknown(STALE_HANDOFF, reason(
         "prefill_record_missing", response.evidence(), missing=_deciding_records(side)))
+
+
+def _answered_after_refusal(response: Response, side: PrefillSide) -> bool:
+    """True if prefill must have refused the prompt and decode returned tokens all the same.
+
+    A build that retires refused requests cannot show that: the stated build is wrong.
+    """
+    d, o = response.prompt_high, response.output_high
+    over = d is not None and side.lowest_limit is not None and d >= side.lowest_limit
+    return o is not None and o > 1 and (bool(response.p_validator) or over)
 
 
 def _deciding_records(side: PrefillSide) -> str:

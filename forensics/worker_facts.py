@@ -76,9 +76,12 @@ def _configure(
         epochs[key].evidence = tuple(sorted(found, key=_ref_order))[:4]
     for (worker_id, _), epoch in epochs.items():
         stated = workers[worker_id].stated
-        if "backend" in stated:
-            epoch.config["disaggregation_transfer_backend"] = stated["backend"]
-        epoch.config |= {name: stated[name] for name in stated if name.startswith("env.")}
+        # A statement fills gaps; what the process recorded of itself overrules it.
+        names = {"disaggregation_transfer_backend": "backend"} | {
+            name: name for name in stated if name.startswith("env.")}
+        for option, name in names.items():
+            if name in stated and epoch.config.get(option) is None:
+                epoch.config[option] = stated[name]
 
 
 def _ref_order(ref: str) -> tuple[int, int]:
@@ -163,13 +166,12 @@ def _measure(con: duckdb.DuckDBPyConnection, epochs: dict[tuple[int, int], Epoch
         rows = lines[key]
         named = min((row["n1"] for row in rows if row["kind"] == "limit"), default=None)
         stated = epoch.config.get("max_req_input_len")
-        if isinstance(stated, int):
-            named = stated if named is None else min(named, stated)
+        stated = stated if isinstance(stated, int) else None
         epoch.hybrid = any(row["kind"] == "hybrid" for row in rows)
         epoch.model_state = _state_of(rows)
         pools = [
             Pool(row["dp"], row["n1"], row["n2"], epoch.page_size,
-                 named if named is not None else _derived_limit(row["n1"], row["n2"], epoch))
+                 _limit(named, stated, _derived_limit(row["n1"], row["n2"], epoch)))
             for row in rows if row["kind"] == "pool"
         ]
         if not pools:
@@ -177,10 +179,19 @@ def _measure(con: duckdb.DuckDBPyConnection, epochs: dict[tuple[int, int], Epoch
                 epoch.config.get("max_total_num_tokens"), epoch.config.get("context_length"))
             tokens = tokens if isinstance(tokens, int) else None
             context = context if isinstance(context, int) else None
-            if tokens is not None or named is not None:
-                limit = named if named is not None else _derived_limit(tokens, context, epoch)
+            limit = _limit(named, stated, _derived_limit(tokens, context, epoch))
+            if tokens is not None or limit is not None:
                 pools = [Pool(None, tokens, context, epoch.page_size, limit)]
         epoch.pools = tuple(sorted(pools, key=lambda p: -1 if p.dp is None else p.dp))
+
+
+def _limit(named: int | None, stated: int | None, derived: int | None) -> int | None:
+    """Return max_req_input_len: the lowest on record, for a snapshot may be of another boot.
+
+    A refusal names the limit of its own boot: no start-up line need be interpreted beside it.
+    """
+    known = (named, stated) if named is not None else (stated, derived)
+    return min((limit for limit in known if limit is not None), default=None)
 
 
 def _derived_limit(tokens: int | None, context: int | None, epoch: Epoch) -> int | None:

@@ -7,6 +7,7 @@
 --            errors         DOUBLE   releases that failed
 --            failed_metric  DOUBLE   failed transfers by the engine's own counter
 --            failed_lines   BIGINT   rooms with a failed transfer in the log
+--            logged_timeouts BIGINT  rooms whose deferred release timed out or failed in the log
 --            exported       BOOLEAN  the counter was seen
 --            ref            VARCHAR  evidence 'file:offset'
 -- assumes:   counters did not reset between the scrapes (one boot epoch)
@@ -37,9 +38,12 @@ counter AS (
     GROUP BY worker_id
 ),
 failed AS (
-    SELECT worker_id, count(DISTINCT (room, rid)) AS failed_lines
+    SELECT
+        worker_id,
+        count(DISTINCT (room, rid)) FILTER (failed_lo IS NOT NULL) AS failed_lines,
+        count(DISTINCT (room, rid)) FILTER (timeout_lo IS NOT NULL) AS logged_timeouts
     FROM use
-    WHERE role = 'decode' AND failed_lo IS NOT NULL
+    WHERE role = 'decode' AND (failed_lo IS NOT NULL OR timeout_lo IS NOT NULL)
     GROUP BY worker_id
 )
 SELECT
@@ -49,6 +53,7 @@ SELECT
     coalesce(errors, 0) AS errors,
     failed_metric,
     coalesce(failed_lines, 0) AS failed_lines,
+    coalesce(logged_timeouts, 0) AS logged_timeouts,
     coalesce(exported, false) AS exported,
     ref
 FROM counter
