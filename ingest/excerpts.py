@@ -37,6 +37,7 @@ _HEAD_BYTES: Final = 65536
 _BLOCK_BYTES: Final = 1 << 20
 # Rows of one line that are looked at; a batched request can have thousands.
 _MAX_ROWS: Final = 200
+_DOCUMENT: Final = "loki-document"
 _GONE: Final = "The file is no longer where it was read; the line cannot be shown."
 _CHANGED: Final = ("The file no longer holds what it held when it was read; its line is not shown.")
 
@@ -240,6 +241,8 @@ def _collect(
     head = stream.peek_head(_HEAD_BYTES)
     transcoded = encoding_of(head).startswith("utf-16")
     wrapper = detect_wrapper(head)
+    # The entries of a document begin anywhere on its lines: only the whole of it tells where.
+    in_document = _DOCUMENT in wrapper.name
     left = sorted(offsets, reverse=True)
     last_end = 0
     for block in read_blocks(decode_evidence(stream), Limits(block_bytes=_BLOCK_BYTES)):
@@ -247,12 +250,18 @@ def _collect(
         skipped = {offset for _, offset, _ in block.skipped}
         while left and left[-1] < end:
             offset = left.pop()
-            line = None if offset in skipped else _line_at(block, offset, wrapper)
+            line = (None if offset in skipped or in_document
+                    else _line_at(block, offset, wrapper))
             if line is not None:
                 if transcoded:
                     line.end = stream.position
                 reading.found[offset] = line
                 last_end = max(last_end, line.end)
+        if in_document:
+            entries = _entries(wrapper, block, frozenset(offsets),
+                               stream.position if transcoded else end)
+            reading.found |= entries
+            last_end = max([last_end, *(line.end for line in entries.values())])
         # Nothing more is wanted: read on only until a checkpoint vouches for the last line.
         if not left and same_prefix(stream.digest.checkpoints(), file.checkpoints) >= last_end:
             break
@@ -276,6 +285,20 @@ def _line_at(block: Block, offset: int, wrapper: Wrapper) -> _Found | None:
     raw = peeled[0] if len(peeled) == 1 else None
     return _Found(line_no, physical, raw, min(offset + len(physical) + 1,
                                               block.byte_offset + len(block.data)))
+
+
+def _entries(
+    wrapper: Wrapper, block: Block, wanted: frozenset[int], end: int
+) -> dict[int, _Found]:
+    """Return the wanted entries of a document that the block completes."""
+    found: dict[int, _Found] = {}
+    for line in wrapper.peel(block):
+        offset = line.byte_offset
+        if offset in wanted:
+            # Several lines in one entry: which of them is meant cannot be told.
+            raw = None if offset in found else line.raw
+            found[offset] = _Found(line.line_no, line.raw, raw, end)
+    return found
 
 
 def _peel(wrapper: Wrapper, block: Block) -> Iterator[bytes]:
