@@ -40,6 +40,7 @@ _MAX_ROWS: Final = 200
 _DOCUMENT: Final = "loki-document"
 _GONE: Final = "The file is no longer where it was read; the line cannot be shown."
 _CHANGED: Final = ("The file no longer holds what it held when it was read; its line is not shown.")
+_NO_LINE: Final = "No line that can be shown begins at this place of the file."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +135,10 @@ def _excerpt(
     if line is not None and line.end <= reading.proven:
         return Excerpt(file.evidence_id, file.name, line.line_no, offset, file.sha256,
                        line_text(line.raw, line.physical, facts), "")
+    # Bytes that are those of the case, in which no such line begins, have not changed.
+    why = _NO_LINE if line is None and offset < reading.proven else _CHANGED
     return Excerpt(file.evidence_id, file.name, recorded, offset, file.sha256, "",
-                   reading.failure or _CHANGED)
+                   reading.failure or why)
 
 
 def _files(con: duckdb.DuckDBPyConnection, ids: list[int]) -> dict[int, _File]:

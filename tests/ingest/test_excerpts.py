@@ -226,6 +226,7 @@ def test_ids_that_name_nothing_are_answered(tmp_path: Path) -> None:
     for name in ("1:999999", "1:3"):
         assert found[name].text == ""
         assert found[name].note
+    assert found["1:3"].note == "No line that can be shown begins at this place of the file."
 
 
 def test_no_ids_give_no_excerpts(tmp_path: Path) -> None:
