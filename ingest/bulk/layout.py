@@ -1,4 +1,4 @@
-"""Numbers that the kernel and the column assembly share: kinds of lines, slots, events."""
+"""Numbers that the kernel and the column assembly share: kinds of lines, slots, key hashes."""
 
 from __future__ import annotations
 
@@ -34,13 +34,11 @@ STATS_FLOATS: Final = (
 ACCESS_INTS: Final = ("client_port", "status_code")
 EVENT_INTS: Final = ("room", "n1")
 ROLES: Final = ("prefill", "decode", "unified")
-# With and since 0.5.12 without spaces.
-SPELLINGS: Final = ("ReqTimeStats", "Req Time Stats")
 # Events by number: (kind, role_hint).
 EVENTS: Final = (
     ("decode_transfer_failed", "decode"), ("decode_handshake_failed", "decode"),
     ("prefill_transfer_failed", "prefill"), ("prefill_bootstrap_failed", "prefill"),
-    ("client_disconnected", None), ("state_deleted", None))
+    ("client_disconnected", None))
 # Dialect keys, as bits; on decode lines #prealloc-req bounds nothing and has no bit.
 DIALECT: Final = ("bootstrap-req", "host-receive-req", "optimistic-req", "pending-token",
                   "prealloc-req")
@@ -49,15 +47,17 @@ N_INTS: Final = len(PREFIX) + max(len(BATCH_INTS), len(STATS_INTS))
 N_FLOATS: Final = max(len(BATCH_FLOATS), len(STATS_FLOATS))
 # No line that the scan takes is shorter, which bounds the memory of a block of short lines.
 MIN_LINE_BYTES: Final = 50
-# Texts are copied by whole words.
-WORD_BYTES: Final = 8
 # Start and end of each of a line's texts.
 N_SPANS: Final = 6
 FIRST_INT: Final = len(PREFIX)
-# Slots of each group's lines: integers, decimals, starts and ends of texts.
-WIDTHS: Final = (
-    (FIRST_INT + len(BATCH_INTS), len(BATCH_FLOATS), 0),
-    (FIRST_INT + len(STATS_INTS), len(STATS_FLOATS), 2),
-    (FIRST_INT + len(ACCESS_INTS), 0, 6),
-    (FIRST_INT + len(EVENT_INTS), 0, 6),
-)
+
+_FNV_OFFSET: Final = 0xCBF29CE484222325
+_FNV_PRIME: Final = 0x100000001B3
+
+
+def fnv(text: bytes) -> int:
+    """Return the 64-bit FNV-1a hash that the kernel computes of a key."""
+    value = _FNV_OFFSET
+    for byte in text:
+        value = ((value ^ byte) * _FNV_PRIME) % 2**64
+    return value

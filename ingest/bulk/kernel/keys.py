@@ -1,14 +1,14 @@
-"""Keys of a line: first that of the line before at the same place, then all of them."""
+"""Keys of a line: hashed when they are new, compared with those of the line before when not."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ingest.bulk.kernel.memory import inlined, word
-from ingest.bulk.kernel.reading import text
-from ingest.bulk.layout import WORD_BYTES
+from ingest.bulk.kernel.reading import compiled
+from ingest.bulk.layout import fnv
 
-# Places in a line whose key is remembered.
+# Longest key that is looked up, and places in a line whose key is remembered.
+_LONGEST_KEY = 32
 PLACES = 32
 
 
@@ -16,44 +16,58 @@ def slots(names, aliases):
     return {key: names.index(column) for key, column in aliases.items()}
 
 
-def key_table(entries):
-    """Pack {key with its separator: number}: numbers, sizes, ends of the words, and the words.
-
-    No key may begin another one.
-    """
-    assert not any(a != b and b.startswith(a) for a in entries for b in entries)
-    words = [text(key) for key in entries]
-    return (np.array(list(entries.values()), dtype=np.int64),
-            np.array([len(key) for key in entries], dtype=np.int64),
-            np.cumsum([0, *map(len, words)]).astype(np.int64), np.concatenate(words))
+def key_table(entries, separator):
+    """Pack {key: number} into arrays sorted by hash, the key's text with its separator beside."""
+    pairs = sorted((fnv(key), number, key + separator) for key, number in entries.items())
+    ends = np.cumsum([len(text) for _, _, text in pairs])
+    return (np.array([h for h, _, _ in pairs], dtype=np.uint64),
+            np.array([n for _, n, _ in pairs], dtype=np.int64),
+            np.frombuffer(b"".join(text for _, _, text in pairs), dtype=np.uint8).copy(),
+            np.concatenate((np.zeros(1, dtype=np.int64), ends)).astype(np.int64))
 
 
-@inlined
-def _is_key(data, at, ends, words, entry):
+@compiled
+def _is_key(data, at, end, texts, places, entry):
     # Unsigned indexes: signed ones are checked for counting from the end.
-    last = np.uint64(ends[np.uint64(entry + 1)])
-    i = np.uint64(ends[np.uint64(entry)])
-    while i < last:
-        if word(data, at) & words[i + np.uint64(1)] != words[i]:
+    start = np.uint64(places[entry])
+    size = np.uint64(places[entry + 1]) - start
+    if np.uint64(end - at) < size:
+        return False
+    at = np.uint64(at)
+    for i in range(size):  # noqa: SIM110 - compiled
+        if data[at + i] != texts[start + i]:
             return False
-        at += WORD_BYTES
-        i += np.uint64(2)
     return True
 
 
-@inlined
-def find_key(data, at, ends, words, guess, place):
+@compiled
+def find_key(data, at, end, keys, texts, places, guess, place):
     """Entry of the key that stands here with its separator, -1 if none does.
 
     A line has the keys of the line before nearly always, so the one seen at this place is tried
-    first.
+    before any hash is computed.
     """
-    place = np.uint64(min(place, PLACES - 1))
+    place = min(place, PLACES - 1)
     entry = guess[place]
-    if _is_key(data, at, ends, words, entry):
+    if _is_key(data, at, end, texts, places, entry):
         return entry
-    for other in range(len(ends) - 1):
-        if _is_key(data, at, ends, words, other):
-            guess[place] = other
-            return other
-    return -1
+    last = texts[len(texts) - 1]
+    separator = 58 if last == 32 else last
+    value = np.uint64(14695981039346656037)
+    i = at
+    while i < end and data[i] != separator:
+        if i - at > _LONGEST_KEY:
+            return -1
+        value = (value ^ np.uint64(data[i])) * np.uint64(1099511628211)
+        i += 1
+    low, high = 0, len(keys)
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    if low == len(keys) or keys[low] != value or not _is_key(data, at, end, texts, places, low):
+        return -1
+    guess[place] = low
+    return low
